@@ -61,7 +61,7 @@ type Nodes interface {
 	LeftFence(n *node.Document) driver.Fence
 }
 
-// Codes make addresses that nobody guesses.
+// Codes make addresses that cannot be guessed.
 type Codes interface {
 	// Code is that of a node with an account at its BMC; it is empty where this rackd has no key of the node's group.
 	Code(n *node.Document, account string) string

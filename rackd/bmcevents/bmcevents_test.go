@@ -76,10 +76,10 @@ func nodeOf(id, account string) *node.Document {
 	return &node.Document{UUID: id, Driver: "t", DriverInfo: map[string]any{"account": account}}
 }
 
-// nobody makes no codes: nothing is posted.
-type nobody struct{ Codes }
+// noCodes makes none: nothing is posted.
+type noCodes struct{ Codes }
 
-func (nobody) Code(*node.Document, string) string { return "" }
+func (noCodes) Code(*node.Document, string) string { return "" }
 
 // Nodes of one BMC share a stream; its events have all of them looked at, at a bounded rate; it ends with its nodes, and with rackd.
 func TestStreams(t *testing.T) {
@@ -87,7 +87,7 @@ func TestStreams(t *testing.T) {
 		var opened []*wire
 		var mu sync.Mutex
 		looks := map[string]int{}
-		l := New(Config{Codes: nobody{}, Log: slog.New(slog.DiscardHandler), Look: func(id string, within time.Duration) {
+		l := New(Config{Codes: noCodes{}, Log: slog.New(slog.DiscardHandler), Look: func(id string, within time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
 			if within == 0 {
@@ -159,7 +159,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestABMCWithoutEvents(t *testing.T) {
-	l := New(Config{Codes: nobody{}, Log: slog.New(slog.DiscardHandler)})
+	l := New(Config{Codes: noCodes{}, Log: slog.New(slog.DiscardHandler)})
 	l.ends = t.Context()
 	none := fmt.Errorf("none: %w", driver.ErrUnsupported)
 	if err := l.Task().Do(t.Context(), nodeOf("n", ""), hardwareOf(t, bmc{err: none})); !errors.Is(err, driver.ErrUnsupported) || len(l.streams) != 0 {

@@ -69,7 +69,7 @@ func (l *Listener) subscribe(ctx context.Context, n *node.Document, hw *driver.H
 	if err != nil {
 		return err
 	}
-	// What happened before the BMC had the address was told to nobody.
+	// What happened before the BMC had the address was not told.
 	if l.note(n, named, account, sender) {
 		l.Look(n.UUID, lookPause)
 	}

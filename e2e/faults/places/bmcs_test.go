@@ -77,7 +77,7 @@ func TestBadBMCs(t *testing.T) {
 		done <- nil
 		t.Fatal(err)
 	}
-	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--bmc-timeout", "5s", "--power-recovery", "5s"}
+	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s"}
 	r.start(t, spareName, spare, "", flags...)
 	victim := r.start(t, "bad-1", lane(0), "", flags...)
 	r.start(t, "bad-2", lane(0), "", flags...)
@@ -164,8 +164,8 @@ type powerOf struct {
 	Error  string `json:"last_error"`
 }
 
-// switchAll asks all nodes for a power state until each request was answered for by success. A request that fails is made again, as an operator
-// does. halfway is called once, when half of the first requests are made. answered counts the successes.
+// switchAll asks all nodes for a power state until each has a request that succeeded. A request that fails is made again, as an
+// operator does. halfway is called once, when half of the first requests are made. answered counts the successes.
 func (r *rig) switchAll(t *testing.T, all []*asked, target, state string, halfway func()) (answered map[string]int) {
 	t.Helper()
 	answered = map[string]int{}

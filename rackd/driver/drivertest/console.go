@@ -13,8 +13,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// SerialPort is a machine with a serial port that a test controls, and the console interface that reaches it. What its kind of console cannot
-// do is nil: the checks that need it are left out.
+// SerialPort is a machine with a serial port that a test controls, and the console interface that reaches it. What its kind of
+// console cannot do is nil: the checks that need it are left out.
 type SerialPort struct {
 	Console driver.Serial
 	Node    *node.Document
@@ -36,8 +36,8 @@ type SerialPort struct {
 	One bool
 }
 
-// ConsoleConformance holds a console interface to the contract (driver.Serial). start makes a machine whose console nobody has, and clears it
-// away at the end of the check.
+// ConsoleConformance holds a console interface to the contract (driver.Serial). start makes a machine whose console is free, and
+// clears it away at the end of the check.
 func ConsoleConformance(t *testing.T, start func(t *testing.T) *SerialPort) {
 	for _, c := range []struct {
 		name  string

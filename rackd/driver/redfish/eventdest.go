@@ -81,8 +81,8 @@ func (s eventService) wantedTypes() (list [][]string) {
 	return list
 }
 
-// SendEvents implements driver.EventSender by subscriptions (DSP0266, section 13.3). The address itself is what shows that a post is the BMC's:
-// it stands in no error.
+// SendEvents implements driver.EventSender by subscriptions (DSP0266, section 13.3). The address itself is what shows that a post is the
+// BMC's: it stands in no error.
 func (d *Driver) SendEvents(ctx context.Context, f driver.Fence, n *node.Document, to string, stale func(destination string) bool) error {
 	return d.pool.with(ctx, f, n, "subscribe to its events", func(_ *session, _ account, c *gofish.APIClient) (err error) {
 		defer func() { hide(err, to) }()
