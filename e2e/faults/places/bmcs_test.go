@@ -190,7 +190,7 @@ func (r *rig) switchAll(t *testing.T, all []*asked, target, state string, halfwa
 			}
 		})
 		now := map[string]powerOf{}
-		r.untilEvery(t, 300*time.Millisecond, 3*time.Minute, "each request for "+target+" ends", func() (bool, string) {
+		r.untilEvery(t, 300*time.Millisecond, 3*time.Minute+time.Duration(len(all))*time.Second, "each request for "+target+" ends", func() (bool, string) {
 			var list struct{ Nodes []powerOf }
 			if err := r.get("/v1/nodes?limit=1000&fields=uuid,power_state,target_power_state,last_error", &list); err != nil {
 				return false, err.Error()
