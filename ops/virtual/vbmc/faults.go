@@ -2,11 +2,11 @@ package vbmc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"sync"
 	"time"
@@ -104,18 +104,18 @@ func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.Respo
 		unauthorized.write(w)
 		return
 	}
-	kept := httptest.NewRecorder()
+	kept := &answer{header: http.Header{}}
 	next.ServeHTTP(kept, r)
-	answer := kept.Result()
-	body := kept.Body.Bytes()
+	body := kept.body.Bytes()
+	code := cmp.Or(kept.code, http.StatusOK)
 	switch how {
 	case Lost:
 		panic(http.ErrAbortHandler)
 	case Twice:
 		if conn, out, err := http.NewResponseController(w).Hijack(); err == nil {
 			for range 2 {
-				answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-				_ = answer.Write(out)
+				whole := http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}
+				_ = whole.Write(out)
 			}
 			_ = out.Flush()
 			_ = conn.Close()
@@ -129,14 +129,30 @@ func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.Respo
 		case <-serving.Done():
 		}
 	}
-	maps.Copy(w.Header(), answer.Header)
+	maps.Copy(w.Header(), kept.header)
 	if how == Half {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1)) // an empty answer breaks off, too
-		w.WriteHeader(answer.StatusCode)
+		w.WriteHeader(code)
 		_, _ = w.Write(body[:len(body)/2])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(answer.StatusCode)
+	w.WriteHeader(code)
 	_, _ = w.Write(body)
 }
+
+// answer keeps what a handler answers.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) { a.code = cmp.Or(a.code, code) }
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
