@@ -15,6 +15,12 @@ import (
 // Nodes lists all nodes in memory, those of other rackds too.
 func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
 
+// Knows reports whether there is such a node, of this rackd or another one.
+func (c *Conductor) Knows(id string) bool {
+	_, _, known := c.cfg.Documents.Kind(id)
+	return known
+}
+
 // Owns reports whether the ring gives a node to this rackd, which has a lease.
 func (c *Conductor) Owns(id string) bool { return c.owns(id) }
 
@@ -148,6 +154,23 @@ func (idleFence) Work() string { return "" }
 
 // Epoch implements driver.Fence.
 func (idleFence) Epoch() uint64 { return 0 }
+
+// LeftFence returns the fence of a write to what was the BMC of a node that was deleted. It holds while this rackd has its lease and
+// there is no such node.
+func (c *Conductor) LeftFence(n *node.Document) driver.Fence { return leftFence{idleFence{c, n}} }
+
+type leftFence struct{ idleFence }
+
+// Check implements driver.Fence.
+func (f leftFence) Check() error {
+	if err := f.c.cfg.Members.Confirm(); err != nil {
+		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
+	}
+	if f.c.Knows(f.n.UUID) {
+		return fmt.Errorf("node %s: %w: it is there again", f.n.Label(), driver.ErrFenced)
+	}
+	return nil
+}
 
 // TellHardware publishes an observation that belongs to no work.
 func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {

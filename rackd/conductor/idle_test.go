@@ -118,3 +118,30 @@ func TestTheIdleFenceFallsWithARequest(t *testing.T) {
 		}
 	})
 }
+
+// What was the BMC of a node that was deleted may be written to while the node is not there again, and with a lease.
+func TestTheFenceOfANodeThatWasDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff}, nil)
+		defer kill()
+		synctest.Wait()
+		s.mu.Lock()
+		n := s.nodes[nodeA]
+		s.mu.Unlock()
+		f := c.LeftFence(n)
+		if err := f.Check(); !errors.Is(err, driver.ErrFenced) || !c.Knows(nodeA) {
+			t.Errorf("a node that is there: %v", err)
+		}
+		s.mu.Lock()
+		delete(s.nodes, nodeA)
+		s.mu.Unlock()
+		if err := f.Check(); err != nil || c.Knows(nodeA) {
+			t.Errorf("a node that is gone: %v", err)
+		}
+		if err := c.Fence(n).Check(); !errors.Is(err, driver.ErrFenced) {
+			t.Errorf("the fence of an idle node holds for one that is gone: %v", err)
+		}
+	})
+}

@@ -58,7 +58,7 @@ type Config struct {
 	PowerFailures int
 	// ForcePower has central bring machines back into the power state on record.
 	ForcePower bool
-	// BMCEvents: BMCs that stream events are listened to, and power sync looks at their machines at once.
+	// BMCEvents: BMCs that stream or post events are listened to, and power sync looks at their machines at once.
 	BMCEvents bool
 	// EventLog is how often the event logs of BMCs are read, BootOrder how often BMCs are asked for the boot device that they were
 	// told; 0: never.
