@@ -19,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/inventory"
 	"github.com/ironyard/ironyard/agent/logship"
+	"github.com/ironyard/ironyard/agent/pid1"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -71,6 +72,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		},
 	}
 	if p.flags.Ramdisk {
+		deps.Deployer.FileSystems = func() { pid1.LoadFileSystems(p.log) }
 		deps.Rescue = p.rescue
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)

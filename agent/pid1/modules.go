@@ -15,6 +15,12 @@ import (
 // comes after those it needs. The ramdisk builder writes it.
 const ModuleList = "/etc/modules.list"
 
+// FileSystemList names, in the same form, the modules that are needed to mount what images have. Most boots of the ramdisk need none.
+const FileSystemList = "/etc/filesystems.list"
+
+// LoadFileSystems loads the modules of FileSystemList. What cannot be loaded is told in the log, and mount will fail.
+func LoadFileSystems(log *slog.Logger) { loadModules(log, FileSystemList) }
+
 func loadModules(log *slog.Logger, list string) {
 	f, err := os.Open(list)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
@@ -96,7 +97,11 @@ func Build(ctx context.Context, o Options) (Result, error) {
 			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 		}
 	}
-	archive, err := pack(agent, shell, kernel.Version, modules, o.Compression)
+	later, err := kernel.Modules(mountable...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	archive, err := pack(agent, shell, kernel.Version, modules, without(later, modules), o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -158,15 +163,23 @@ const (
 	shellFile    = "bin/busybox"
 )
 
-// pack writes the archive in memory. Everything has a fixed order. shell may be empty.
-func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+// without are the modules of a list that are not in another.
+func without(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {
+	return slices.DeleteFunc(list, func(m debkernel.ModuleFile) bool {
+		return slices.ContainsFunc(other, func(o debkernel.ModuleFile) bool { return o.Name == m.Name })
+	})
+}
+
+// pack writes the archive in memory. Everything has a fixed order. shell may be empty. Modules are loaded at once, those of later
+// when a file system is mounted.
+func pack(agent, shell []byte, version string, modules, later []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
 		return nil, err
 	}
 	w := initramfs.NewWriter(z)
-	var list strings.Builder
+	var list, laterList strings.Builder
 	steps := []func() error{
 		// The kernel opens the console for /init before anything is mounted.
 		func() error { return w.AddDevice("dev/console", initramfs.CharDevice, 0o600, 5, 1) },
@@ -185,13 +198,19 @@ func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
-	for _, m := range modules {
-		path := "/lib/modules/" + version + "/" + m.Target
-		list.WriteString(path + "\n")
-		steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+	for _, l := range []struct {
+		modules []debkernel.ModuleFile
+		list    *strings.Builder
+	}{{modules, &list}, {later, &laterList}} {
+		for _, m := range l.modules {
+			path := "/lib/modules/" + version + "/" + m.Target
+			l.list.WriteString(path + "\n")
+			steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+		}
 	}
 	steps = append(steps,
 		func() error { return w.AddFile("etc/modules.list", 0o644, []byte(list.String())) },
+		func() error { return w.AddFile("etc/filesystems.list", 0o644, []byte(laterList.String())) },
 		w.Close, z.Close)
 	for _, do := range steps {
 		if err := do(); err != nil {
