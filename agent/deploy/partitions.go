@@ -237,7 +237,11 @@ func (w *partitioning) write(ctx context.Context, info agentapi.ImageInfo, drive
 	// The image goes first: nothing of the disk is touched before it is known to fit and to be there.
 	written, err = w.d.write(ctx, info, &watched{root.Part, w.empty}, report)
 	if small, is := errors.AsType[*image.TooSmallError](err); is {
-		err = &ParamError{fmt.Sprintf("Root partition is too small for requested image. Image virtual size: %d MB, Root size: %d MB", (small.ImgBytes+mib-1)/mib, root.Size()/mib)}
+		size := fmt.Sprint((small.ImgBytes + mib - 1) / mib)
+		if small.AtLeast {
+			size = "more than " + size
+		}
+		err = &ParamError{fmt.Sprintf("Root partition is too small for requested image. Image virtual size: %s MB, Root size: %d MB", size, root.Size()/mib)}
 	}
 	if err != nil {
 		return written, err
