@@ -97,7 +97,7 @@ func TestPartitionImages(t *testing.T) {
 // deploy boots the ramdisk, writes the image and installs its boot loader.
 func (m *installed) deploy(t *testing.T, built ramdisk.Result) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	file, err := os.ReadFile(m.image.Path)
 	if err != nil {
@@ -207,7 +207,7 @@ func (m *installed) judge(t *testing.T) {
 // boot starts the machine from its disk, with the variables of its firmware or without any, and returns what the instance says.
 func (m *installed) boot(t *testing.T, vars string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	serial := filepath.Join(t.TempDir(), "serial")
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", "512",
