@@ -84,8 +84,8 @@ func Install(ctx context.Context, log *slog.Logger, d Disk) (said string, err er
 	return said, same("the root partition", before, after)
 }
 
-// Mounted calls do with the folder where the device is mounted meanwhile. It returns when all is on the device, and the device
-// is nobody's.
+// Mounted calls do with the folder where the device is mounted meanwhile. When it returns, all is on the device, and the device
+// is free.
 func Mounted(device string, kind filesystem.Kind, readOnly bool, do func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "mounted-")
 	if err != nil {
@@ -162,7 +162,7 @@ func (i *installation) grub() grub {
 	return grub{folder: "boot/grub"}
 }
 
-// configure has GRUB's configuration made anew: the image was made on another disk.
+// configure has GRUB's configuration made again: the image was made on another disk.
 func (i *installation) configure(ctx context.Context, g grub) error {
 	if g.mkconfig == "" {
 		return nil

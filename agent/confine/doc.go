@@ -1,10 +1,10 @@
 // Package confine runs a program of an image on the machine that the image was written to, as the installation of a boot loader
 // asks for. The image is a tenant's: its program gets the tenant's partitions and nothing else.
 //
-// It may import nothing of the project. Invariants: the program is in its own mount, process, network, IPC and host name space,
-// below the image's root; it sees the device files it is given and a few harmless ones; it has no capability but those to read and
-// write any file, it cannot get others, and it has no file, variable or argument of the agent's. When its context ends, so do it
-// and all its children. Source: Linux namespaces(7), capabilities(7), mount_namespaces(7).
+// It may import nothing of the project. Invariants: The program runs below the image's root, in name spaces of its own: mounts, processes,
+// network, IPC and host name. It sees the device files it is given and a few harmless ones. It may read and write any file, and has
+// no other capability. It has no file, variable or argument of the agent's. When its context ends, it ends with all its
+// children. Source: Linux namespaces(7), capabilities(7), mount_namespaces(7).
 package confine
 
 import (
@@ -66,7 +66,7 @@ func Run(ctx context.Context, j Job) error {
 	said := &tail{}
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Env = []string{}
-	cmd.WaitDelay = 5 * time.Second // of whoever has kept the other end open
+	cmd.WaitDelay = 5 * time.Second // for a process that has kept the other end open
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL,
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
 	if err := cmd.Run(); err != nil {

@@ -29,7 +29,7 @@ const (
 	forRoot      = "root"
 )
 
-// The sizes of partitions that nobody asks for, and the labels, all of them Ironic's.
+// The sizes of partitions that no request names, and the labels, all of them Ironic's.
 const (
 	espBytes       = 550 << 20
 	biosBytes      = 1 << 20
@@ -40,6 +40,9 @@ const (
 )
 
 const mib = 1 << 20
+
+// mkfsBound is how long the making of a file system may take.
+const mkfsBound = 30 * time.Minute
 
 // mkfs are the programs that make an ephemeral partition's file system, with their arguments for no questions and for the label.
 var mkfs = map[string][]string{
@@ -360,6 +363,8 @@ func (d *Deployer) formatEphemeral(ctx context.Context, name string, l layout, r
 			return &ParamError{fmt.Sprintf("ephemeral_format is %s, and the image has no %s to make it with: install it in the image, or use a format that the image knows", format, program[0])}
 		}
 		command := append(append([]string{path}, program[1:]...), ephemeralLabel, at)
+		ctx, cancel := context.WithTimeoutCause(ctx, mkfsBound, fmt.Errorf("it did not end in %v", mkfsBound))
+		defer cancel()
 		return confine.Run(ctx, confine.Job{Root: dir, Devices: []string{at}, Command: command})
 	})
 	if err != nil {
@@ -376,7 +381,7 @@ func (d *Deployer) formatEphemeral(ctx context.Context, name string, l layout, r
 	return nil
 }
 
-// identify reads what is on a partition of a disk that nobody has open, past what the kernel kept of it.
+// identify reads what is on a partition of a disk that is not open, past what the kernel kept of it.
 func identify(name string, p partition.Partition) (filesystem.Found, error) {
 	dev, err := disk.Open(name)
 	if err != nil {

@@ -85,7 +85,7 @@ func FormatFAT32(a Area, label string, hidden int64) (uuid string, err error) {
 	le.PutUint16(boot[14:], fatReserved)
 	boot[16] = fatCopies
 	boot[21] = fatMedia
-	le.PutUint16(boot[24:], 63) // geometry, which nobody uses
+	le.PutUint16(boot[24:], 63) // geometry, which no system uses
 	le.PutUint16(boot[26:], 255)
 	le.PutUint32(boot[28:], uint32(hidden))
 	le.PutUint32(boot[32:], uint32(total))

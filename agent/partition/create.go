@@ -28,7 +28,7 @@ type Wanted struct {
 // Layout says where New would put partitions on the disk, without a table of their own. They lie one behind the other from
 // the first MiB on. It is an error if they do not fit.
 func Layout(d Disk, kind Kind, want []Wanted) ([]Partition, error) {
-	limit := d.Size() - mib // of the backup table, and of whoever wants to add one
+	limit := d.Size() - mib // room for the backup table
 	if kind == MBR {
 		limit = min(d.Size(), mbrMaxLBAs*d.SectorSize())
 		if len(want) > 4 {

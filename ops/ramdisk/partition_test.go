@@ -29,9 +29,9 @@ type installed struct {
 	vars  string // of its firmware
 }
 
-// Real systems that come as partition images boot from the disk that the agent has laid out: a Debian by BIOS, whose GRUB the agent
-// has installed, and one as distributions of RPM are by UEFI, with its own shim and GRUB. A node that is rebuilt keeps what the first
-// instance has left on the ephemeral partition.
+// Real systems that come as partition images boot from the disk that the agent has laid out. A Debian boots by BIOS, and the agent has
+// installed its GRUB. One as distributions of RPM are boots by UEFI, with its own shim and GRUB. A node that is rebuilt keeps what the
+// first instance has left on the ephemeral partition.
 func TestPartitionImages(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") != "1" {
 		t.Skip("boots the ramdisk in QEMU; set IRONYARD_E2E=1")

@@ -2,7 +2,7 @@
 // laid out as distributions of RPM are: XFS, grub2, and boot loaders of its own below /boot/efi/EFI.
 //
 // It owns the layout of its cache folder. It may import ops/debkernel and protocol/filelock. Invariants: a file in the cache is whole or
-// absent; its name holds a checksum of what it is made by, so a change of this package makes it anew. Building needs root, mmdebstrap
+// absent; its name holds a checksum of what it is made by, so a change of this package makes another one. Building needs root, mmdebstrap
 // and a mirror; with a filled cache it needs neither.
 //
 // The systems' first program tells on the serial console what it was started from and what it finds, then switches the machine off.

@@ -10,8 +10,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// refusedFields are those of instance_info that ask for what no deploy to a disk does, with the reason. Fields with which clients only say what they have chosen (root_gb, local_gb, vcpus, memory_mb, display_name) are kept
-// and read by nobody, as in Ironic.
+// refusedFields are those of instance_info that ask for what no deploy to a disk does, with the reason. Fields with which clients
+// only say what they have chosen (local_gb, vcpus, memory_mb, display_name) are kept and not read, as in Ironic.
 var refusedFields = map[string]string{
 	"boot_iso":    "it is for the deploy interface ramdisk, which writes no disk",
 	"ks_template": "it is for the deploy interface anaconda, which is not supported",
