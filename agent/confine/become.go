@@ -39,7 +39,8 @@ func become() error {
 		kind, at, data string
 		flags          uintptr
 	}{
-		{"proc", "proc", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+		// Files of /proc and /sys that change the kernel belong to root, and ask for no capability.
+		{"proc", "proc", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY},
 		{"sysfs", "sys", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY},
 		{"tmpfs", "run", "mode=0755,size=64M", unix.MS_NOSUID | unix.MS_NODEV},
 		{"tmpfs", "tmp", "mode=1777,size=256M", unix.MS_NOSUID | unix.MS_NODEV},

@@ -77,9 +77,10 @@ func TestConfined(t *testing.T) {
 		"mounts":               "mount -t tmpfs none /etc-dir",
 		"makes device files":   "mknod /disk b 254 0",
 		"sees other devices":   "[ -e /dev/mem ] || [ -e /dev/loop0 ] || [ -e /dev/vda ]",
-		"sees other processes": "[ -e /proc/2/root ] && [ $(ls -d /proc/[0-9]* | head -n 9 | cat | while read a; do echo x; done | ls -d /proc/[0-9]*[0-9]*[0-9]) ]",
+		"sees other processes": "ls -d /proc/[0-9][0-9]*",
 		"has a network":        `cat /proc/net/dev | { while read a b; do case $a in lo:|Inter*|face*|"") ;; *) exit 0 ;; esac; done; exit 1; }`,
 		"writes the kernel's":  "echo 1 >/sys/kernel/profiling",
+		"sets the kernel up":   "cat /proc/sys/kernel/core_pattern >/same && cat /same >/proc/sys/kernel/core_pattern",
 		"has capabilities":     `cat /proc/self/status | { while read a b; do case $a in CapBnd:) case $b in 000000000000001f) exit 1 ;; esac ;; esac; done; exit 0; }`,
 	} {
 		if err := sh(script); err == nil {
