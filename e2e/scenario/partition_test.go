@@ -15,7 +15,7 @@ import (
 // A real Debian that comes as a partition image is deployed by a request of Ironic's fields and boots by BIOS from the disk that was
 // laid out for it. With IRONYARD_HARDWARE=1 it is rebuilt, and finds what the first instance has left on the ephemeral partition.
 func TestPartitionImage(t *testing.T) {
-	ctx := limit(t, 15*time.Minute)
+	ctx := limit(t, 25*time.Minute)
 	image, err := partitionimage.Build(ctx, partitionCache, partitionimage.Debian)
 	if err != nil {
 		t.Fatal(err)
