@@ -20,7 +20,11 @@ GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Ironyard
 GRUB_CMDLINE_LINUX="console=ttyS0,115200 quiet init=/sbin/ironyard-mark"
 GRUB_TERMINAL=console
+GRUB_DISABLE_RECOVERY=true
+GRUB_DISABLE_SUBMENU=y
 END
+# grub-mkconfig starts a hundred programs; those for other systems are left out.
+chmod -x root/etc/grub.d/05_debian_theme root/etc/grub.d/20_linux_xen root/etc/grub.d/30_os-prober
 echo '# what the image mounts' >root/etc/fstab
 cat >root/sbin/ironyard-mark <<'END'
 #!/bin/sh
