@@ -24,7 +24,7 @@ import (
 )
 
 // bound is how long a program of an image may take.
-const bound = 10 * time.Minute
+const bound = 30 * time.Minute
 
 // Disk is a disk that a partition image was written to.
 type Disk struct {
