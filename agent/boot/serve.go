@@ -19,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/inventory"
 	"github.com/ironyard/ironyard/agent/iscsitarget"
+	"github.com/ironyard/ironyard/agent/kmod"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
@@ -79,6 +80,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			}
 		}()
 		deps.Rescue, deps.Deployer.Target = p.rescue, target
+		deps.Deployer.FileSystems = func() { kmod.Load(p.log, kmod.FileSystems) }
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)
 	defer runner.Close()

@@ -42,6 +42,7 @@ func All(d Deps) []command.Spec {
 		runImage(d),
 		powerOff(d),
 		syncDisks(d),
+		getPartitionUUIDs(d),
 		installBootloader(d),
 		getDeploySteps(d),
 		executeDeployStep(d),

@@ -20,9 +20,11 @@ const (
 	Boot = "/etc/modules.list"
 	// ISCSI are those of an iSCSI target, which few deploys need.
 	ISCSI = "/etc/modules-iscsi.list"
+	// FileSystems are those that are needed to mount what images have. Most boots of the ramdisk need none.
+	FileSystems = "/etc/modules-filesystems.list"
 )
 
-// Load loads the modules of a list.
+// Load loads the modules of a list. What cannot be loaded is told in the log.
 func Load(log *slog.Logger, list string) {
 	f, err := os.Open(list)
 	if err != nil {

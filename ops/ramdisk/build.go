@@ -104,7 +104,11 @@ func Build(ctx context.Context, o Options) (Result, error) {
 			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 		}
 	}
-	archive, err := pack(agent, shell, kernel.Version, modules, target, o.Compression)
+	later, err := kernel.Modules(mountable...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	archive, err := pack(agent, shell, kernel.Version, []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}, {"etc/modules-filesystems.list", without(later, modules)}}, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -166,9 +170,21 @@ const (
 	shellFile    = "bin/busybox"
 )
 
-// pack writes the archive in memory. Everything has a fixed order. shell may be empty. The modules of target are loaded when an
-// iSCSI target is asked for.
-func pack(agent, shell []byte, version string, modules, target []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+// without are the modules of a list that are not in another.
+func without(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {
+	return slices.DeleteFunc(list, func(m debkernel.ModuleFile) bool {
+		return slices.ContainsFunc(other, func(o debkernel.ModuleFile) bool { return o.Name == m.Name })
+	})
+}
+
+// moduleList are modules that the agent loads at one time, in the file with this path.
+type moduleList struct {
+	path    string
+	modules []debkernel.ModuleFile
+}
+
+// pack writes the archive in memory. Everything has a fixed order. shell may be empty.
+func pack(agent, shell []byte, version string, modules []moduleList, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
@@ -193,17 +209,18 @@ func pack(agent, shell []byte, version string, modules, target []debkernel.Modul
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
-	for _, l := range []struct {
-		name    string
-		modules []debkernel.ModuleFile
-	}{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}} {
+	there := map[string]bool{}
+	for _, l := range modules {
 		var list strings.Builder
 		for _, m := range l.modules {
 			path := "/lib/modules/" + version + "/" + m.Target
 			list.WriteString(path + "\n")
-			steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+			if !there[path] { // lists share what their modules need
+				there[path] = true
+				steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+			}
 		}
-		steps = append(steps, func() error { return w.AddFile(l.name, 0o644, []byte(list.String())) })
+		steps = append(steps, func() error { return w.AddFile(l.path, 0o644, []byte(list.String())) })
 	}
 	steps = append(steps, w.Close, z.Close)
 	for _, do := range steps {

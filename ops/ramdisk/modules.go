@@ -30,6 +30,10 @@ var iscsiTarget = []string{"configfs", "target_core_mod", "target_core_iblock", 
 // fileSystems are the modules with which a rescue reads and repairs the file systems of instances.
 var fileSystems = []string{"ext4", "xfs", "btrfs", "vfat", "nls_cp437", "nls_ascii", "nls_utf8", "isofs", "loop"}
 
+// mountable are the modules with which the agent mounts partition images and EFI system partitions. They are loaded when one is
+// mounted first.
+var mountable = []string{"ext4", "xfs", "vfat", "nls_cp437", "nls_ascii"}
+
 // Modules lists the modules for a kernel package: the cloud kernel has only those
 // of virtual machines.
 func Modules(kernel string) []string {

@@ -35,6 +35,8 @@ type Hardware struct {
 	NIC    string   // QEMU's name of the network card
 	Drives []string // QEMU's arguments for what holds data
 	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
+	// Vars is the file with the UEFI firmware's variables, which is made if it is not there. Empty: the machine's own, forgotten at its end.
+	Vars string
 }
 
 // VM is a machine with the agent in it.
@@ -109,9 +111,14 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 		if err != nil {
 			t.Fatalf("firmware (Debian package ovmf): %v", err)
 		}
-		mine := filepath.Join(t.TempDir(), "vars")
-		if err := os.WriteFile(mine, vars, 0o600); err != nil {
-			t.Fatal(err)
+		mine := h.Vars
+		if mine == "" {
+			mine = filepath.Join(t.TempDir(), "vars")
+		}
+		if _, err := os.Stat(mine); err != nil {
+			if err := os.WriteFile(mine, vars, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,unit=1,format=raw,file="+mine)
 	}

@@ -62,7 +62,8 @@ func (Interface) Properties() map[string]string {
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
 	return slices.AppendSeq([]string{"image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_compression",
-		"image_type", "root_device", fieldDrive, "preserve_ephemeral"}, maps.Keys(refusedFields))
+		"image_type", "kernel", "ramdisk", "root_device", fieldDrive, fieldRootGB, fieldSwapMB, fieldEphemeralGB, fieldEphemeralFormat, fieldPreserveEphemeral},
+		maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.
@@ -132,23 +133,28 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 type bootLoader struct {
 	RootUUID string `json:"root_uuid"`
 	BootMode string `json:"target_boot_mode,omitempty"`
+	// ESPUUID is that of the EFI system partition beside a partition image. Our agent finds it by its type.
+	ESPUUID string `json:"efi_system_part_uuid,omitempty"`
 	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
 	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
 }
 
-// prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
-// and makes the disk the boot device.
+// prepareInstanceBoot has the agent install the boot loader of a partition image and write the firmware's boot entry, where
+// firmware has such, and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if t.Node.BootMode() == "uefi" {
+	if partition := isPartition(t.Node); partition || t.Node.BootMode() == "uefi" {
 		mode := ""
-		if driver.UEFIAsked(t.Node) {
+		switch {
+		case driver.UEFIAsked(t.Node):
 			mode = "uefi"
+		case partition && t.Node.BootMode() == "bios":
+			mode = "bios"
 		}
 		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
 		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
-			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, NetworkFirst: fixed})
+			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, ESPUUID: t.Facts[factESPUUID], NetworkFirst: fixed})
 		if err != nil {
-			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
+			return driver.Outcome{}, fmt.Errorf("node %s: make the disk boot: %w", t.Node.Label(), err)
 		}
 		var made struct {
 			Result string `json:"result"`

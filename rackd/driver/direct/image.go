@@ -26,6 +26,8 @@ type image struct {
 	root        map[string]any
 	skip        any // hints for the disks that are never written to
 	minDisk     int64
+	// partitions is nil where the image holds a whole disk.
+	partitions *agentapi.Partitions
 }
 
 // digestBits is the length of a digest in hex digits, by algorithm.
@@ -58,8 +60,13 @@ func imageOf(n *node.Document) (image, error) {
 	if i.compression != "" && i.compression != "gzip" && i.compression != "zstd" {
 		bad("image_compression is %q: give gzip or zstd", i.compression)
 	}
-	if kind := n.InstanceString("image_type"); kind != "" && kind != "whole-disk" && kind != "whole-disk-image" {
-		bad("image_type is %q: only whole-disk images can be written", kind)
+	if kind := n.InstanceString("image_type"); kind != "" && kind != agentapi.ImageWholeDisk && kind != "whole-disk-image" && kind != agentapi.ImagePartition {
+		bad("image_type is %q: give whole-disk or partition", kind)
+	}
+	if isPartition(n) {
+		var more []string
+		i.partitions, more = partitionsOf(n)
+		wrong = append(wrong, more...)
 	}
 	if err := i.disk(n); err != "" {
 		wrong = append(wrong, err)
@@ -171,9 +178,13 @@ func (i *image) disk(n *node.Document) (wrong string) {
 
 // params are what the agent is told.
 func (i image) params(n *node.Document, known []agentapi.KnownDisk, servedAt []string, configDrive string) agentapi.PrepareImageParams {
+	kind := agentapi.ImageWholeDisk
+	if i.partitions != nil {
+		kind = agentapi.ImagePartition
+	}
 	return agentapi.PrepareImageParams{ConfigDrive: configDrive, ImageInfo: agentapi.ImageInfo{
 		ID: i.source.HashValue, URLs: servedAt, HashAlgo: i.source.HashAlgo, HashValue: i.source.HashValue,
-		DiskFormat: i.format, Compression: i.compression, ImageType: "whole-disk", BootMode: n.BootMode(), NodeUUID: n.UUID,
-		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known,
+		DiskFormat: i.format, Compression: i.compression, ImageType: kind, BootMode: n.BootMode(), NodeUUID: n.UUID,
+		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known, Partitions: i.partitions,
 	}}
 }

@@ -43,7 +43,7 @@ func TestImageErrorsNameAllFields(t *testing.T) {
 		`{"image_source":"http://h/i","image_os_hash_algo":"md5","image_os_hash_value":"aa"}`:                              {"md5"},
 		`{"image_source":"http://h/i","image_checksum":"` + strings.Repeat("z", 64) + `"}`:                                 {"hex"},
 		`{"image_source":"http://h/i.vmdk","image_disk_format":"vmdk","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"vmdk"},
-		`{"image_source":"http://h/i","image_type":"partition","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
+		`{"image_source":"http://h/i","image_type":"disk","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
 			"image_type", "root_device"},
 		`{"image_source":"http://h/i","root_device":{"colour":"red"},"image_checksum":"` + strings.Repeat("a", 64) + `"}`:          {`root device hint "colour" is unknown`},
 		`{"image_source":"http://h/i","root_device":"{\"size\": \">= much\"}","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"root device hint size"},

@@ -15,6 +15,7 @@ import (
 const (
 	factRootDevice = "root_device"
 	factRootUUID   = "root_uuid"
+	factESPUUID    = "efi_system_part_uuid"
 )
 
 // fetchImage gets the image into the rack's cache. writeImage asks for it again: by
@@ -64,7 +65,49 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
 	}
 	wrote(t, written)
+	if img.partitions != nil {
+		if err := i.partitionUUIDs(ctx, t, written); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
 	return driver.Done(), nil
+}
+
+// partitionUUIDs notes by which names the boot loader of a partition image finds its partitions. ironic-python-agent tells them
+// when it is asked.
+func (i Interface) partitionUUIDs(ctx context.Context, t *driver.Task, written agentapi.PrepareImageResult) error {
+	if written.PartitionUUIDs == nil {
+		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/get_partition_uuids", agentapi.CmdPartitionUUIDs, struct{}{})
+		if err != nil {
+			return fmt.Errorf("node %s: ask the agent for the partitions that it has made: %w", t.Node.Label(), err)
+		}
+		if written.PartitionUUIDs, err = uuidsOf(cmd.Result); err != nil {
+			return fmt.Errorf("node %s: the agent wrote the image, and does not say to which partitions: %w", t.Node.Label(), err)
+		}
+	}
+	if written.Root != "" {
+		t.Facts[factRootUUID] = written.Root
+	}
+	if t.Facts[factRootUUID] == "" {
+		return fmt.Errorf("node %s: the agent wrote the partition image, and tells no identifier of the root file system, so no boot loader can be installed: is the image's file system one that it knows?", t.Node.Label())
+	}
+	t.Facts[factESPUUID] = written.ESP
+	return nil
+}
+
+// uuidsOf reads the result of standby.get_partition_uuids, which ironic-python-agent wraps once more.
+func uuidsOf(raw json.RawMessage) (*agentapi.PartitionUUIDs, error) {
+	var said struct {
+		agentapi.PartitionUUIDs
+		Result *agentapi.PartitionUUIDs `json:"result"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return nil, err
+	}
+	if said.Result != nil {
+		return said.Result, nil
+	}
+	return &said.PartitionUUIDs, nil
 }
 
 // onceMore verifies an image that an agent got with a wrong checksum, and gives the command a second
