@@ -18,6 +18,8 @@ import (
 	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/inventory"
+	"github.com/ironyard/ironyard/agent/iscsitarget"
+	"github.com/ironyard/ironyard/agent/kmod"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
@@ -71,7 +73,14 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		},
 	}
 	if p.flags.Ramdisk {
-		deps.Rescue = p.rescue
+		target := &iscsitarget.Server{Log: p.log}
+		defer func() {
+			if err := target.Stop(); err != nil {
+				p.log.Error("the iSCSI target did not end", "error", err)
+			}
+		}()
+		deps.Rescue, deps.Deployer.Target = p.rescue, target
+		deps.Deployer.FileSystems = func() { kmod.Load(p.log, kmod.FileSystems) }
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)
 	defer runner.Close()

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -37,6 +38,8 @@ type Call struct {
 	Params json.RawMessage
 	// Report takes the progress of a long write; it never blocks for long.
 	Report func(agentapi.Progress)
+	// From is the address of who gave the command.
+	From netip.Addr
 }
 
 // Func does the work of a command. The result is marshalled to JSON; a string
@@ -141,16 +144,17 @@ func (r *Runner) begin(spec Spec, req agentapi.CommandRequest) (agentapi.Command
 	r.runs = append(r.runs, c)
 	r.announce()
 	r.log.Info("command started", "command", req.Name, "id", req.ID)
-	r.wg.Go(func() { r.execute(spec, c, req.Params) })
+	r.wg.Go(func() { r.execute(spec, c, Call{ID: req.ID, Params: req.Params, From: req.From}) })
 	return c.Command, nil
 }
 
-func (r *Runner) execute(spec Spec, c *run, params json.RawMessage) {
-	result, err := r.guarded(spec, Call{ID: c.ID, Params: params, Report: func(p agentapi.Progress) {
+func (r *Runner) execute(spec Spec, c *run, call Call) {
+	call.Report = func(p agentapi.Progress) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.Progress = &p
-	}})
+	}
+	result, err := r.guarded(spec, call)
 	if err == nil {
 		if s, ok := result.(string); ok {
 			result = map[string]string{"result": s}

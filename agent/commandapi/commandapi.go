@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -102,6 +103,9 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	if req.Name == "" || len(req.Name) > 200 || len(req.ID) > 200 {
 		fault(w, http.StatusBadRequest, "Client", "a command needs a name, and name and ironyard_id of at most 200 bytes")
 		return
+	}
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		req.From = at.Addr().Unmap()
 	}
 	c, err := s.Runner.Start(req)
 	switch {

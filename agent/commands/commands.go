@@ -37,11 +37,12 @@ type Deps struct {
 
 // All lists the commands there are.
 func All(d Deps) []command.Spec {
-	return []command.Spec{
+	specs := []command.Spec{
 		prepareImage(d),
 		runImage(d),
 		powerOff(d),
 		syncDisks(d),
+		getPartitionUUIDs(d),
 		installBootloader(d),
 		getDeploySteps(d),
 		executeDeployStep(d),
@@ -52,7 +53,16 @@ func All(d Deps) []command.Spec {
 		getHardwareInfo(d),
 		collectSystemLogs(d),
 		finalizeRescue(d),
+		startISCSI(d),
+		finishISCSI(d),
+		stopISCSI(d),
 	}
+	for i, s := range specs {
+		if !leavesTarget[s.Name] {
+			specs[i] = alone(d, s)
+		}
+	}
+	return specs
 }
 
 // decode reads parameters; none at all count as an empty object.

@@ -2,6 +2,8 @@
 // image, repairs the partition table's place, adds the config drive, and makes the
 // boot entry.
 //
+// Or it lays the disk out, writes a partition image to the root partition, and puts the image's boot loader in place.
+//
 // It may import protocol/agentapi and the agent's packages for each of these. Only
 // one call runs at a time; agent/command sees to that.
 package deploy
@@ -14,7 +16,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,9 +47,16 @@ type Deployer struct {
 	EraseShared bool
 	// EFIVars is the folder of EFI variables.
 	EFIVars string
+	// Target exports disks; nil outside the ramdisk.
+	Target Target
 
-	// root is the disk of the last successful Prepare of this process.
-	root string
+	exported exported
+	// FileSystems loads what the kernel needs to mount file systems, once, before the first is mounted; nil: it needs nothing.
+	FileSystems func()
+
+	// root is the disk of the last successful Prepare of this process, and partitions what a partition image was written to there.
+	root       string
+	partitions *agentapi.PartitionUUIDs
 }
 
 // ParamError says that a command's parameters cannot be used.
@@ -64,8 +72,15 @@ func (e *ParamError) FaultType() string { return "InvalidCommandParamsError" }
 func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, report func(agentapi.Progress)) (agentapi.PrepareImageResult, error) {
 	var none agentapi.PrepareImageResult
 	info := p.ImageInfo
-	if info.ImageType != "" && info.ImageType != "whole-disk" && info.ImageType != "whole-disk-image" {
-		return none, &ParamError{fmt.Sprintf("image %s is of type %q: only whole-disk images can be written", info.ID, info.ImageType)}
+	switch info.ImageType {
+	case "", agentapi.ImageWholeDisk, "whole-disk-image":
+		info.Partitions = nil
+	case agentapi.ImagePartition:
+		if err := checkPartitions(info); err != nil {
+			return none, err
+		}
+	default:
+		return none, &ParamError{fmt.Sprintf("image %s is of type %q: give whole-disk or partition", info.ID, info.ImageType)}
 	}
 	h, err := hints.Parse(info.RootDeviceHints)
 	if err != nil {
@@ -93,7 +108,10 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 		return none, err
 	}
 	defer out.Close()
-	d.root = ""
+	d.root, d.partitions = "", nil
+	if info.Partitions != nil {
+		return d.partitioned(ctx, info, out, drive, report)
+	}
 	written, err := d.write(ctx, info, out, report)
 	if err != nil {
 		return none, err
@@ -123,7 +141,7 @@ func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (de
 	return decision, err
 }
 
-func (d *Deployer) write(ctx context.Context, info agentapi.ImageInfo, out *disk.Disk, report func(agentapi.Progress)) (agentapi.Progress, error) {
+func (d *Deployer) write(ctx context.Context, info agentapi.ImageInfo, out image.Disk, report func(agentapi.Progress)) (agentapi.Progress, error) {
 	began, logged := time.Now(), time.Now()
 	var last agentapi.Progress
 	n, err := d.Images.Write(ctx, image.Spec{
@@ -245,62 +263,47 @@ func (d *Deployer) reread(out *disk.Disk) error {
 	return err
 }
 
-// written returns the disk that Prepare wrote last. An agent that has started again since finds it
-// by the identifier that Prepare returned.
-func (d *Deployer) written(ctx context.Context, id string) (string, error) {
-	if d.root != "" {
-		return d.root, nil
-	}
-	if id == "" {
-		return "", &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
-	}
-	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk, []agentapi.UnfitDisk) error { return nil })
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, dev := range disks {
-		if has, err := identifier(dev.Name); err != nil {
-			d.Log.Warn("disk left out of the search for the one that was written", "disk", dev.Name, "error", err)
-		} else if strings.EqualFold(has, id) {
-			found = append(found, dev.Name)
-		}
-	}
-	if len(found) != 1 {
-		return "", &ParamError{fmt.Sprintf("the agent has started again since the image was written, and of this machine's disks %d have the written disk's identifier %s (%s): deploy the node again",
-			len(found), id, strings.Join(found, ", "))}
-	}
-	return found[0], nil
-}
-
-// identifier is that of a disk's partition table; empty if it has none.
-func identifier(path string) (string, error) {
-	dev, err := disk.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer dev.Close()
-	table, err := partition.Read(dev)
-	if errors.Is(err, partition.ErrNone) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return table.ID(), nil
-}
-
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
-// returned for it, and may be empty while this process has written it. On a machine booted by
-// BIOS there is nothing to do, and asked says that it is to run by UEFI, so that is an error. It returns what it did, for people.
+// returned for it, and may be empty while this process has written it. A disk with a partition image gets its boot loader before.
+// On a machine booted by BIOS there is no entry to make, and asked says that it is to run by UEFI, so that is an error. It
+// returns what it did, for people.
 func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place, asked bool) (string, error) {
-	root, err := d.written(ctx, id)
+	root, number, err := d.written(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Clean(d.EFIVars)); err != nil {
+	uefi := d.uefi()
+	if !uefi && asked {
 		return d.noBootEntry(asked)
 	}
+	loader := ""
+	if number > 0 {
+		if loader, err = d.bootLoader(ctx, root, number, uefi); err != nil {
+			return "", err
+		}
+		d.Log.Info("boot loader installed", "how", loader)
+	}
+	if !uefi && loader != "" {
+		return loader, nil
+	}
+	if !uefi {
+		return d.noBootEntry(asked)
+	}
+	entry, err := d.bootEntry(root, at, asked)
+	if err == nil && loader != "" {
+		entry = loader + "; " + entry
+	}
+	return entry, err
+}
+
+// uefi reports whether the machine was booted by UEFI.
+func (d *Deployer) uefi() bool {
+	_, err := os.Stat(filepath.Clean(d.EFIVars))
+	return err == nil
+}
+
+// bootEntry makes an entry for the loader on the disk's EFI system partition.
+func (d *Deployer) bootEntry(root string, at efiboot.Place, asked bool) (string, error) {
 	dev, err := disk.Open(root)
 	if err != nil {
 		return "", err
@@ -348,4 +351,12 @@ func (d *Deployer) noBootEntry(asked bool) (string, error) {
 	}
 	d.Log.Info("no boot entry: there are no EFI variables")
 	return "nothing to do: the machine was booted by BIOS", nil
+}
+
+// PartitionUUIDs says what the last Prepare of this process has written a partition image to.
+func (d *Deployer) PartitionUUIDs() agentapi.PartitionUUIDs {
+	if d.partitions == nil {
+		return agentapi.PartitionUUIDs{Partitions: map[string]string{}}
+	}
+	return *d.partitions
 }

@@ -218,11 +218,14 @@ const EndsSize = 1 << 20
 // WipeEnds overwrites with zeros the first and the last MiB, so that nothing boots from or
 // assembles the disk's former content. It returns when the zeros are on the medium. It does
 // so also after a write that failed, of which its own error says nothing.
-func (d *Disk) WipeEnds() error {
+func (d *Disk) WipeEnds() error { return d.wipe(0, d.size) }
+
+// wipe is WipeEnds for the range of size bytes from start.
+func (d *Disk) wipe(start, size int64) error {
 	// An error of before is kept, and told by Flush; what the second one tells is about the zeros.
 	_ = d.keep(d.sync())
-	n := min(d.size, EndsSize)
-	if err := errors.Join(d.writeZeros(0, n), d.writeZeros(d.size-n, n)); err != nil {
+	n := min(size, EndsSize)
+	if err := errors.Join(d.writeZeros(start, n), d.writeZeros(start+size-n, n)); err != nil {
 		return d.keepFrom(err)
 	}
 	return d.keepFrom(d.sync())

@@ -29,8 +29,8 @@ func (e *NoLoaderError) Error() string {
 	return fmt.Sprintf("there is no boot loader for %s on the EFI system partition: none of %q is there", runtime.GOARCH, e.Looked)
 }
 
-// suffix is how UEFI calls this machine's architecture in file names.
-func suffix() string {
+// Suffix is how UEFI calls this machine's architecture in file names.
+func Suffix() string {
 	if runtime.GOARCH == "arm64" {
 		return "aa64"
 	}

@@ -76,16 +76,16 @@ func (b behind) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func TestLoader(t *testing.T) {
-	x, ubuntu := "BOOT"+strings.ToUpper(suffix()), csv("shim"+suffix()+".efi,ubuntu,,This is the boot entry for ubuntu\n")
+	x, ubuntu := "BOOT"+strings.ToUpper(Suffix()), csv("shim"+Suffix()+".efi,ubuntu,,This is the boot entry for ubuntu\n")
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  string
 	}{
 		"removable media":    {map[string]string{"/EFI/BOOT/" + x + ".EFI": "loader"}, `\EFI\BOOT\` + x + `.EFI`},
-		"the system's own":   {map[string]string{"/EFI/BOOT/" + x + ".EFI": "shim", "/EFI/ubuntu/" + x + ".CSV": ubuntu, "/EFI/ubuntu/shim" + suffix() + ".efi": "shim"}, `\EFI\ubuntu\shim` + suffix() + `.efi`},
+		"the system's own":   {map[string]string{"/EFI/BOOT/" + x + ".EFI": "shim", "/EFI/ubuntu/" + x + ".CSV": ubuntu, "/EFI/ubuntu/shim" + Suffix() + ".efi": "shim"}, `\EFI\ubuntu\shim` + Suffix() + `.efi`},
 		"a CSV without file": {map[string]string{"/EFI/BOOT/" + x + ".EFI": "shim", "/EFI/ubuntu/" + x + ".CSV": ubuntu}, `\EFI\BOOT\` + x + `.EFI`},
 		"a CSV that climbs":  {map[string]string{"/EFI/BOOT/" + x + ".EFI": "shim", "/EFI/u/" + x + ".CSV": csv(`..\BOOT\x.efi,a` + "\n")}, `\EFI\BOOT\` + x + `.EFI`},
-		"a known loader":     {map[string]string{"/EFI/debian/grub" + suffix() + ".efi": "grub"}, `\EFI\debian\grub` + suffix() + `.efi`},
+		"a known loader":     {map[string]string{"/EFI/debian/grub" + Suffix() + ".efi": "grub"}, `\EFI\debian\grub` + Suffix() + `.efi`},
 		"Windows":            {map[string]string{"/EFI/Microsoft/Boot/bootmgfw.efi": "w"}, `\EFI\Microsoft\Boot\bootmgfw.efi`},
 		"nothing":            {map[string]string{"/grub/grub.cfg": "set"}, ""},
 		"another machine's":  {map[string]string{"/EFI/BOOT/BOOTRISCV64.EFI": "r"}, ""},
@@ -105,7 +105,7 @@ func TestLoader(t *testing.T) {
 
 // Images have any of the three file systems, and sectors of 4 KiB.
 func TestEachFAT(t *testing.T) {
-	name := "BOOT" + strings.ToUpper(suffix()) + ".EFI"
+	name := "BOOT" + strings.ToUpper(Suffix()) + ".EFI"
 	for _, c := range []struct {
 		kilobytes int
 		mkfs      []string

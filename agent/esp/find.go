@@ -19,7 +19,7 @@ const (
 
 // installed are the loaders of systems, in their folder below \EFI, the first that is there first.
 func installed() []string {
-	return []string{"shim" + suffix() + ".efi", "grub" + suffix() + ".efi", "systemd-boot" + suffix() + ".efi", "Boot/bootmgfw.efi"}
+	return []string{"shim" + Suffix() + ".efi", "grub" + Suffix() + ".efi", "systemd-boot" + Suffix() + ".efi", "Boot/bootmgfw.efi"}
 }
 
 // find looks for a loader in the order that Loader gives.
@@ -32,13 +32,13 @@ func find(files folder) (loader string, err error) {
 	s := search{files: files}
 	vendors := s.vendors()
 	for _, v := range vendors {
-		for _, name := range []string{"BOOT" + suffix() + ".CSV", "BOOT.CSV"} {
+		for _, name := range []string{"BOOT" + Suffix() + ".CSV", "BOOT.CSV"} {
 			if named := s.listed(v, name); named != "" {
 				return named, nil
 			}
 		}
 	}
-	if found := s.file("EFI/BOOT", "BOOT"+suffix()+".EFI"); found != "" {
+	if found := s.file("EFI/BOOT", "BOOT"+Suffix()+".EFI"); found != "" {
 		return found, nil
 	}
 	for _, name := range installed() {

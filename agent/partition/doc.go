@@ -1,6 +1,6 @@
 // Package partition reads and changes the partition table of a disk that an image
 // was written to: GPT (UEFI specification 2.10, section 5) and the primary
-// partitions of an MBR.
+// partitions of an MBR. It makes the table of a disk that a partition image was written to.
 //
 // It may import nothing of the project. It changes only what it has to: headers
 // and entries that it does not understand, hybrid MBRs, boot code and the numbers

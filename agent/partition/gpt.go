@@ -1,12 +1,10 @@
 package partition
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"strings"
-	"unicode/utf16"
 )
 
 const (
@@ -160,22 +158,11 @@ func (g *gpt) AddLast(label string, size int64) (Partition, error) {
 		return Partition{}, fmt.Errorf("no room for a partition %q of %d bytes at the end of disk %s: its partitions leave %d bytes",
 			label, size, g.disk.Name(), max(0, (usable-end)*g.sector))
 	}
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
+	id, err := newGUID()
+	if err != nil {
 		return Partition{}, err
 	}
-	id[7], id[8] = id[7]&0x0f|0x40, id[8]&0x3f|0x80 // version 4, in the mixed-endian layout of GPT
-	e := g.entry(slot)
-	clear(e)
-	copy(e[:16], parseGUID(TypeLinux))
-	copy(e[16:32], id[:])
-	le.PutUint64(e[32:], uint64(start/g.sector))
-	le.PutUint64(e[40:], uint64((start+size)/g.sector-1))
-	for i, u := range utf16.Encode([]rune(label)) {
-		if i < 36 {
-			le.PutUint16(e[56+2*i:], u)
-		}
-	}
+	g.set(slot, label, TypeLinux, id, Partition{Start: start, Size: size})
 	return g.describe(slot), nil
 }
 

@@ -70,21 +70,14 @@ func (m *mbr) AddLast(label string, size int64) (Partition, error) {
 		return Partition{}, fmt.Errorf("all four primary partitions of disk %s are used, so there is none left for %q: use an image with a GPT or with three partitions at most",
 			m.disk.Name(), label)
 	}
-	s := m.disk.SectorSize()
 	size = roundUp(size, mib)
-	limit := min(m.disk.Size(), mbrMaxLBAs*s)
+	limit := min(m.disk.Size(), mbrMaxLBAs*m.disk.SectorSize())
 	start := roundDown(limit-size, mib)
 	if start < end {
 		return Partition{}, fmt.Errorf("no room for a partition %q of %d bytes at the end of disk %s: its partitions leave %d bytes",
 			label, size, m.disk.Name(), max(0, limit-end))
 	}
-	e := m.entry(slot)
-	clear(e)
-	e[4] = mbrLinux
-	copy(e[1:4], []byte{0xfe, 0xff, 0xff}) // CHS: "use LBA"
-	copy(e[5:8], []byte{0xfe, 0xff, 0xff})
-	le.PutUint32(e[8:], uint32(start/s))
-	le.PutUint32(e[12:], uint32(size/s))
+	m.set(slot, mbrLinux, Partition{Start: start, Size: size})
 	return m.describe(slot), nil
 }
 

@@ -1,7 +1,7 @@
 // Package pid1 is the first process of the ramdisk: it mounts what programs
 // expect, loads kernel modules, and keeps the agent running as a child.
 //
-// It may import agent/halt. Invariants: it never exits (Linux would
+// It may import agent/halt and agent/kmod. Invariants: it never exits (Linux would
 // panic), it reaps every orphan, and when nothing helps any more it says why on the
 // console and reboots after RebootDelay, so that a machine never sits dead in a
 // rack. The agent is a child, not a goroutine, because a Go program cannot outlive
@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/agent/halt"
+	"github.com/ironyard/ironyard/agent/kmod"
 )
 
 const (
@@ -49,7 +50,7 @@ func Main(log *slog.Logger, args ...string) {
 
 func prepare(log *slog.Logger) {
 	mounts(log, early)
-	loadModules(log, ModuleList)
+	kmod.Load(log, kmod.Boot)
 	mounts(log, late)
 	if err := os.Setenv("PATH", "/bin:/sbin:/usr/bin:/usr/sbin"); err != nil {
 		log.Warn("no PATH", "error", err)

@@ -1,10 +1,8 @@
 package pid1
 
 import (
-	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -38,13 +36,4 @@ func TestReapUntil(t *testing.T) {
 		other.Release()
 		p.Release()
 	}
-}
-
-func TestModulesThatCannotBeLoadedAreOnlyTold(t *testing.T) {
-	list := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(list, []byte("# none\n\n/no/such/module.ko\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	loadModules(slog.New(slog.DiscardHandler), list)
-	loadModules(slog.New(slog.DiscardHandler), list+"-missing")
 }

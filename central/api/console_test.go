@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/console"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -184,6 +186,52 @@ func TestConsoleEndsWithTheRights(t *testing.T) {
 	if shown, err := reads(t, system, "of the next owner"); err != nil {
 		t.Errorf("who may still look sees %q, %v", shown, err)
 	}
+}
+
+// revocable is a strategy whose credentials end.
+type revocable struct {
+	wordOf
+	refuse atomic.Pointer[auth.Denied]
+}
+
+func (a *revocable) Authenticate(r *http.Request) (*auth.Caller, error) {
+	if refused := a.refuse.Load(); refused != nil {
+		return nil, refused
+	}
+	return a.wordOf.Authenticate(r)
+}
+
+// A session ends with the credentials that it was opened with. A service that cannot say now whether they are good ends none.
+func TestConsoleEndsWithItsCredentials(t *testing.T) {
+	b, e, server := newConsoles(t)
+	door := &revocable{}
+	b.server.Auth = door
+	conn, _, err := session(t, server, ownerProject+" "+memberRoles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := reads(t, conn, "login: "); err != nil {
+		t.Fatalf("shown %q, %v", shown, err)
+	}
+	door.refuse.Store(&auth.Denied{Status: http.StatusServiceUnavailable, Message: "Keystone cannot be asked"})
+	if shown, err := reads(t, conn, "Keystone cannot be asked"); err != nil {
+		t.Fatalf("without Keystone: shown %q, %v", shown, err)
+	}
+	door.refuse.Store(nil)
+	e.set(func() { e.text += "still here" })
+	if shown, err := reads(t, conn, "still here"); err != nil {
+		t.Fatalf("shown %q, %v", shown, err)
+	}
+	door.refuse.Store(&auth.Denied{Message: "no", Reason: "the token has ended"})
+	if shown, err := reads(t, conn, ""); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("with a token that has ended: shown %q, %v", shown, err)
+	}
+	_ = conn.Write(t.Context(), websocket.MessageBinary, []byte("too late"))
+	e.set(func() {
+		if strings.Contains(e.text, "too late") {
+			t.Error("what was typed without credentials has reached the machine")
+		}
+	})
 }
 
 // A rackd that is silent for a while ends no session; the session says so, and goes on where it was.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/console"
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
@@ -103,7 +104,7 @@ func (s *Server) openConsole(r *Request) (Reply, error) {
 	if err := s.sameOrigin(r); err != nil {
 		return Reply{}, err
 	}
-	leave, err := s.consoles.Enter(n.UUID)
+	leave, err := s.consoles.Enter(n.UUID, r.payer())
 	if err != nil {
 		return Reply{}, wire.Errorf(http.StatusServiceUnavailable, "Node %s: %v. Close one, or try again later.", n.UUID, err)
 	}
@@ -245,6 +246,10 @@ func (c *consoleRack) admitted(ctx context.Context, again bool) (*store.Node, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	caller, err := c.stillIs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	n, err := c.s.Store.Node(ctx, c.id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", c.id)
@@ -252,7 +257,7 @@ func (c *consoleRack) admitted(ctx context.Context, again bool) (*store.Node, er
 	if err != nil {
 		return nil, c.s.unavailable(err)
 	}
-	may := c.s.Policy().For(&c.r.Caller)
+	may := c.s.Policy().For(caller)
 	switch {
 	case !may.Allows(readNode, nodeTarget(n)):
 		return nil, wire.Errorf(http.StatusNotFound, "Node %s could not be found.", c.id)
@@ -263,6 +268,21 @@ func (c *consoleRack) admitted(ctx context.Context, again bool) (*store.Node, er
 	}
 	c.node, c.until = n, time.Now().Add(admittedFor)
 	return n, nil
+}
+
+// stillIs finds out again who asks: since the session began a token may have ended, a user may have gone or have other roles.
+func (c *consoleRack) stillIs(ctx context.Context) (*auth.Caller, error) {
+	caller, err := c.s.Auth.Authenticate(c.r.WithContext(auth.WithDoor(ctx, c.r)))
+	refused, is := errors.AsType[*auth.Denied](err)
+	switch {
+	case is && refused.Status >= http.StatusInternalServerError:
+		return nil, wire.Errorf(refused.Status, "%s", refused.Message)
+	case is || errors.Is(err, auth.ErrNone):
+		return nil, wire.Errorf(http.StatusUnauthorized, "The credentials of this session are no longer good: open another one.")
+	case err != nil:
+		return nil, c.s.unavailable(err)
+	}
+	return caller, nil
 }
 
 // ask asks the rackd that owns the node now. One that refuses the tenancy is asked once more, of the node as it is then.

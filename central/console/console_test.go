@@ -29,21 +29,34 @@ func TestSessionsAreCounted(t *testing.T) {
 	s := NewSessions(nil)
 	var leave []func()
 	for i := range MaxSessions {
-		l, err := s.Enter(string(rune('a' + i/MaxOfNode)))
+		l, err := s.Enter(string(rune('a'+i/MaxOfNode)), string(rune('A'+i/MaxOfProject)))
 		if err != nil {
 			t.Fatal(i, err)
 		}
 		leave = append(leave, l)
 	}
 	for _, node := range []string{"a", "another"} {
-		if _, err := s.Enter(node); err == nil {
+		if _, err := s.Enter(node, "another"); err == nil {
 			t.Errorf("one session more of %s", node)
 		}
+	}
+	for range 50 { // places for others
+		last := len(leave) - 1
+		leave[last]()
+		leave = leave[:last]
+	}
+	if _, err := s.Enter("another", "A"); err == nil {
+		t.Error("one session more of a project that has as many as it may")
+	}
+	if l, err := s.Enter("another", "another"); err != nil {
+		t.Errorf("another project gets no place: %v", err)
+	} else {
+		leave = append(leave, l)
 	}
 	for _, l := range leave {
 		l()
 	}
-	if s.all != 0 || len(s.nodes) != 0 {
+	if s.all != 0 || len(s.nodes) != 0 || len(s.of) != 0 {
 		t.Errorf("%d sessions of %d nodes are left", s.all, len(s.nodes))
 	}
 	if !s.News("n", "ann") || s.News("n", "ann") || !s.News("n", "bob") || !s.News("m", "ann") {

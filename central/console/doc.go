@@ -35,9 +35,11 @@ const (
 
 // The bounds of sessions at one replica of central.
 const (
-	// MaxSessions bounds the sessions of all nodes, MaxOfNode those of one.
-	MaxSessions = 500
-	MaxOfNode   = 10
+	// MaxSessions bounds the sessions of all nodes, MaxOfNode those of one node. MaxOfProject bounds those of one project, or of a
+	// caller without a project.
+	MaxSessions  = 500
+	MaxOfNode    = 10
+	MaxOfProject = 100
 	// Idle is how long a session may be open without a byte in either direction.
 	Idle = 2 * time.Hour
 	// Longest is how long a session lasts: then its client has to say again who it is.

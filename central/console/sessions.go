@@ -18,26 +18,31 @@ type Sessions struct {
 	mu      sync.Mutex
 	all     int
 	nodes   map[string]int
+	of      map[string]int       // by project
 	told    map[string]time.Time // by node and user
 }
 
 // NewSessions returns a count of none. metrics may be nil.
 func NewSessions(metrics Metrics) *Sessions {
-	return &Sessions{metrics: metrics, nodes: map[string]int{}, told: map[string]time.Time{}}
+	return &Sessions{metrics: metrics, nodes: map[string]int{}, of: map[string]int{}, told: map[string]time.Time{}}
 }
 
-// Enter takes a place for a session of a node, or says why there is none. leave gives it back.
-func (s *Sessions) Enter(node string) (leave func(), err error) {
+// Enter takes a place for a session of a node. The caller is of that project. An error says why there is no place. leave gives
+// it back.
+func (s *Sessions) Enter(node, project string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.nodes[node] >= MaxOfNode:
 		return nil, fmt.Errorf("%d sessions of its console are open, and no more may be", s.nodes[node])
+	case s.of[project] >= MaxOfProject:
+		return nil, fmt.Errorf("%d sessions of consoles are open in the name of %s, and no more may be", s.of[project], project)
 	case s.all >= MaxSessions:
 		return nil, fmt.Errorf("%d sessions of consoles are open here, and no more may be", s.all)
 	}
 	s.all++
 	s.nodes[node]++
+	s.of[project]++
 	if s.metrics != nil {
 		s.metrics.ConsoleSession(1)
 	}
@@ -47,6 +52,9 @@ func (s *Sessions) Enter(node string) (leave func(), err error) {
 		s.all--
 		if s.nodes[node]--; s.nodes[node] == 0 {
 			delete(s.nodes, node)
+		}
+		if s.of[project]--; s.of[project] == 0 {
+			delete(s.of, project)
 		}
 		if s.metrics != nil {
 			s.metrics.ConsoleSession(-1)

@@ -238,18 +238,17 @@ var driverInfo = table{
 	"driver_info wol_port":                          by("rackd/driver/wol.parse"),
 }
 
-// noPartitions is the row of what is for partitions beside those of the image.
-func noPartitions(info string) row {
-	return by("rackd/driver/direct.unmet").with("0 and False ask for nothing.").refusing(deploying(info, "the disk gets only the partitions of the image"))
+// laidOut is the row of what a partition image's disk is laid out by.
+func laidOut(info string) row {
+	return by("rackd/driver/direct.partitionsOf").with("For partition images. 0 and False ask for nothing.").refusing(deploying(info, "Cannot deploy whole disk image with swap or ephemeral size set"))
 }
 
 const (
-	partitionImage = "partition images are not supported"
-	anaconda       = "it is for the deploy interface anaconda, which is not supported"
-	chosenSizes    = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
+	anaconda    = "it is for the deploy interface anaconda, which is not supported"
+	chosenSizes = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
 )
 
-var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "instance_info local_gb", "instance_info memory_mb", "instance_info vcpus",
+var instanceInfo = joined(each(kept(chosenSizes), "instance_info local_gb", "instance_info memory_mb", "instance_info vcpus",
 	"instance_info nova_host_id", "instance_info user_id", "instance_info flavor", "instance_info fixed_ips", "instance_info image_properties", "instance_info image_tags",
 	"instance_info image_container_format"), table{
 	"instance_info *": by("rackd/driver.unreadInstanceInfo").as("instance_info").with("Kept. `validate` (deploy) and the history of each deploy name the keys that no interface of the node reads.").
@@ -259,10 +258,11 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "inst
 	"instance_info capabilities":       by("protocol/node.InstanceCapability").with("One by one below."),
 	"instance_info configdrive":        by("central/dispatch.withDrive", "rackd/driver/direct.offer"),
 	"instance_info display_name":       by("central/api.change"),
-	"instance_info ephemeral_format":   noPartitions(`"ephemeral_format":"ext4"`),
-	"instance_info ephemeral_gb":       noPartitions(`"ephemeral_gb":1`),
-	"instance_info swap_mb":            noPartitions(`"swap_mb":"512"`),
-	"instance_info preserve_ephemeral": by("rackd/driver/direct.unmet").refusing(deploying(`"preserve_ephemeral":true`, "the whole disk is written")),
+	"instance_info ephemeral_format":   laidOut(`"ephemeral_format":"ext4"`),
+	"instance_info ephemeral_gb":       laidOut(`"ephemeral_gb":1`),
+	"instance_info swap_mb":            laidOut(`"swap_mb":"512"`),
+	"instance_info preserve_ephemeral": laidOut(`"preserve_ephemeral":true`),
+	"instance_info root_gb":            by("rackd/driver/direct.partitionsOf").with("For partition images. With a whole-disk image it asks for nothing, in Ironic neither.").refusing(deploying(`"image_type":"partition"`, "Missing are: ['instance_info.root_gb']")),
 	"instance_info image_checksum":     by("rackd/driver/imagefields.checksum").with("A SHA-256 or SHA-512, or the URL of a file of such checksums."),
 	"instance_info image_compression":  by("rackd/driver/imagefields.Source").refusing(deploying(`"image_compression":"bzip2"`, "give gzip, zstd, xz or none")),
 	"instance_info image_disk_format":  by("rackd/driver/imagefields.Source").refusing(deploying(`"image_disk_format":"qed"`, "give raw, qcow2, vmdk, vhd, vhdx or vdi")),
@@ -272,9 +272,9 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info root_gb", "inst
 	"instance_info image_os_hash_algo":  by("rackd/driver/imagefields.checksum").refusing(deploying(`"image_os_hash_algo":"md5","image_os_hash_value":"0"`, "give sha256 or sha512")),
 	"instance_info image_os_hash_value": by("rackd/driver/imagefields.checksum"),
 	"instance_info image_source":        by("rackd/driver/imagefields.Source"),
-	"instance_info image_type":          by("rackd/driver/direct.imageOf").refusing(deploying(`"image_type":"partition"`, "only whole-disk images can be written")),
-	"instance_info kernel":              by("rackd/driver/direct.unmet").refusing(deploying(`"kernel":"http://127.0.0.1:1/k"`, partitionImage)),
-	"instance_info ramdisk":             by("rackd/driver/direct.unmet").refusing(deploying(`"ramdisk":"http://127.0.0.1:1/k"`, partitionImage)),
+	"instance_info image_type":          by("rackd/driver/direct.imageOf").refusing(deploying(`"image_type":"tarball"`, "give whole-disk or partition")),
+	"instance_info kernel":              by("rackd/driver/direct.isPartition").with("Says that the image is a partition image, unless `image_type` says it. It is not loaded: the instance boots from its disk.").refusing(deploying(`"image_type":"whole-disk","kernel":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
+	"instance_info ramdisk":             by("rackd/driver/direct.isPartition").with("As `kernel`.").refusing(deploying(`"image_type":"whole-disk","ramdisk":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
 	"instance_info ks_cfg":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
 	"instance_info ks_template":         by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
 	"instance_info stage2":              by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
@@ -310,7 +310,7 @@ var capabilities = table{
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"capabilities":{"profile":"big"}}}]`, "deploy", "the capability profile"}),
 	"capabilities boot_mode":    by("protocol/node.BootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
 	"capabilities boot_option":  by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "this deploy interface boots local")),
-	"capabilities disk_label":   by("rackd/driver/direct.unmet").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
+	"capabilities disk_label":   by("rackd/driver/direct.partitionsOf").with("For partition images.").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
 	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
 	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
 }

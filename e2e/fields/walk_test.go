@@ -138,6 +138,8 @@ var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
 	"central/api.checkProperties":           "central/api.countedProperties",
 	"rackd/driver/direct.unmet":             "rackd/driver/direct.refusedFields",
+	"rackd/driver/direct.unmetByDisk":       "rackd/driver/direct.layoutFields",
+	"rackd/driver/direct.partitionsOf":      "", // which names them
 	"rackd/driver/ipmi.number":              "", // those of parse and bridge
 	"rackd/driver/ipmi.truth":               "",
 	"rackd/driver/ipmi.bridge":              "", // which names them

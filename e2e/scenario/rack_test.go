@@ -38,8 +38,10 @@ var (
 	images  testimage.Images
 	// longImage is a raw image whose write can be interrupted.
 	longImage testimage.File
-	events    = &record[work.Event]{}
-	works     = &record[work.Document]{}
+	// partitionCache keeps partition images, which the test that needs one builds. imageFolder is what the rack gets its images from.
+	partitionCache, imageFolder string
+	events                      = &record[work.Event]{}
+	works                       = &record[work.Document]{}
 )
 
 func TestMain(m *testing.M) {
@@ -102,8 +104,9 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	if err != nil {
 		return rack.Options{}, err
 	}
+	partitionCache, imageFolder = filepath.Join(cache, "partition"), filepath.Join(dir, "images")
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
-		Images: filepath.Join(dir, "images"), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Images: imageFolder, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:      2,
 		RackdArgs:   []string{"--bmc-timeout", "5s"},
 		Protocols:   map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)},
@@ -111,6 +114,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
+			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                        // for a partition image: sizes are in GiB there
 			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true}, // whose BMC sets URLs to boot
 		}}
 	g, ctx := errgroup.WithContext(ctx)

@@ -99,6 +99,7 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
+	"rackd/iscsi/disk.go Wait tries again":                         {"tries", "last_error of the step"},
 	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
 	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
 	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn after the order", "last_error of the work"},

@@ -23,6 +23,10 @@ const (
 // waiting are all places of the served programs that may wait, and whose bound the test cannot prove: what
 // bounds each.
 var waiting = map[string]string{
+	"rackd/iscsi/session.go Close receives":                                      "fail has closed the connection that both goroutines use",
+	"rackd/iscsi/session.go Connect (*sync.WaitGroup).Wait":                      "the session's end, which closes the connection",
+	"rackd/iscsi/session.go wait receives":                                       "fail has ended the task",
+	"rackd/iscsi/session.go wait selects":                                        "Session.watch, which gives a silent target up",
 	"agent/boot/boot.go network sends":                                           room,
 	"agent/boot/end.go wait (*sync.WaitGroup).Wait":                              members,
 	"agent/boot/serve.go serve (*http.Server).ServeTLS":                          life,
@@ -32,8 +36,14 @@ var waiting = map[string]string{
 	"agent/boot/serve.go serve sends":                                            room,
 	"agent/command/command.go Close (*sync.WaitGroup).Wait":                      "the command's context, which Close ends; pid 1 reboots a machine whose agent does not end",
 	"agent/command/command.go Wait selects":                                      "the state's deadline at the rackd, which goes by the agent's answers",
+	"agent/confine/doc.go Run (*exec.Cmd).Run":                                   "the context that the command is made with; bootloader.bound or deploy.mkfsBound is its deadline",
 	"agent/deploy/deploy.go reread receives":                                     "a fifth of a second, five times",
+	"agent/deploy/partitions.go waitFor receives":                                "a tenth of a second, fifty times",
 	"agent/deploy/erase.go each (*errgroup.Group).Wait":                          "the state's deadline at the rackd, which goes by the progress of the erasure: a disk that hangs shows none",
+	"agent/iscsitarget/gate.go accept (net.Listener).Accept":                     "the gate's end, which closes the listener",
+	"agent/iscsitarget/gate.go close (*sync.WaitGroup).Wait":                     "close has closed all that they read from",
+	"agent/iscsitarget/gate.go open (*net.ListenConfig).Listen":                  "nothing: it opens a local socket",
+	"agent/iscsitarget/gate.go pass receives":                                    "both connections are closed by then",
 	"agent/image/attempt.go pump ranges":                                         "the download's bound (image.body), and the state's deadline at the rackd for a disk that hangs",
 	"agent/image/attempt.go pump sends":                                          room,
 	"agent/image/fetch.go get (*http.Client).Do":                                 "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",
@@ -234,6 +244,7 @@ var waiting = map[string]string{
 	"central/console/session.go typed (*rate.Limiter).WaitN":                     "a second: a message has maxMessage bytes",
 	"central/console/session.go typed (*websocket.Conn).Read":                    "Session.watch: a client that does not answer a ping is cut off, and a session without use ends",
 	"rackd/console/held.go once receives":                                        "closeWithin, of the closing that runs already",
+	"rackd/console/held.go write receives":                                       "nothing: it gives back the place that it has taken",
 	"rackd/console/held.go pump (*rate.Limiter).WaitN":                           "a second: it waits for what one read has taken",
 	"rackd/console/keeper.go Run (*sync.WaitGroup).Wait":                         members,
 	"rackd/driver/fake/console.go Read receives":                                 "echo.Close, which rackd/console calls when its context ends",

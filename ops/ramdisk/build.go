@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
@@ -90,13 +91,24 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
+	target, err := kernel.Modules(append(append([]string(nil), o.Modules...), iscsiTarget...)...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	target = slices.DeleteFunc(target, func(m debkernel.ModuleFile) bool {
+		return slices.ContainsFunc(modules, func(b debkernel.ModuleFile) bool { return b.Name == m.Name })
+	})
 	var shell []byte
 	if o.Rescue {
 		if shell, err = debkernel.File(ctx, o.CacheDir, shellPackage, shellFile); err != nil {
 			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 		}
 	}
-	archive, err := pack(agent, shell, kernel.Version, modules, o.Compression)
+	later, err := kernel.Modules(mountable...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	archive, err := pack(agent, shell, kernel.Version, []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}, {"etc/modules-filesystems.list", without(later, modules)}}, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -106,7 +118,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	}
 	r := Result{
 		Kernel: filepath.Join(o.OutDir, KernelName), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
-		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules),
+		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
 	}
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
@@ -158,15 +170,27 @@ const (
 	shellFile    = "bin/busybox"
 )
 
+// without are the modules of a list that are not in another.
+func without(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {
+	return slices.DeleteFunc(list, func(m debkernel.ModuleFile) bool {
+		return slices.ContainsFunc(other, func(o debkernel.ModuleFile) bool { return o.Name == m.Name })
+	})
+}
+
+// moduleList are modules that the agent loads at one time, in the file with this path.
+type moduleList struct {
+	path    string
+	modules []debkernel.ModuleFile
+}
+
 // pack writes the archive in memory. Everything has a fixed order. shell may be empty.
-func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c initramfs.Compression) ([]byte, error) {
+func pack(agent, shell []byte, version string, modules []moduleList, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
 		return nil, err
 	}
 	w := initramfs.NewWriter(z)
-	var list strings.Builder
 	steps := []func() error{
 		// The kernel opens the console for /init before anything is mounted.
 		func() error { return w.AddDevice("dev/console", initramfs.CharDevice, 0o600, 5, 1) },
@@ -185,14 +209,20 @@ func pack(agent, shell []byte, version string, modules []debkernel.ModuleFile, c
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
-	for _, m := range modules {
-		path := "/lib/modules/" + version + "/" + m.Target
-		list.WriteString(path + "\n")
-		steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+	there := map[string]bool{}
+	for _, l := range modules {
+		var list strings.Builder
+		for _, m := range l.modules {
+			path := "/lib/modules/" + version + "/" + m.Target
+			list.WriteString(path + "\n")
+			if !there[path] { // lists share what their modules need
+				there[path] = true
+				steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })
+			}
+		}
+		steps = append(steps, func() error { return w.AddFile(l.path, 0o644, []byte(list.String())) })
 	}
-	steps = append(steps,
-		func() error { return w.AddFile("etc/modules.list", 0o644, []byte(list.String())) },
-		w.Close, z.Close)
+	steps = append(steps, w.Close, z.Close)
 	for _, do := range steps {
 		if err := do(); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ package agentapi
 import (
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -101,6 +102,8 @@ type CommandRequest struct {
 	// ID makes the request repeatable: an agent that already has a command with
 	// this id answers with that one and starts nothing.
 	ID string `json:"ironyard_id,omitempty"`
+	// From is the address that the request came from; it does not travel.
+	From netip.Addr `json:"-"`
 }
 
 // CommandStatus is the state of a command.
@@ -172,10 +175,15 @@ const (
 	CmdRunImage        = "standby.run_image" // reboot
 	CmdPowerOff        = "standby.power_off"
 	CmdSync            = "standby.sync"
+	CmdPartitionUUIDs  = "standby.get_partition_uuids"
 	CmdInstallBoot     = "image.install_bootloader"
 	CmdGetInventory    = "poll.get_hardware_info"
 	CmdCollectLogs     = "log.collect_system_logs"
 	CmdFinalizeRescue  = "rescue.finalize_rescue"
+	CmdStartISCSI      = "iscsi.start_iscsi_target"
+	// The others of the extension are ours alone.
+	CmdFinishISCSI = "iscsi.ironyard_finish"
+	CmdStopISCSI   = "iscsi.ironyard_stop"
 )
 
 // FinalizeRescueParams are the params of rescue.finalize_rescue.
@@ -208,7 +216,7 @@ type ImageInfo struct {
 	HashValue   string   `json:"os_hash_value"`                  // hex, of the file as served
 	DiskFormat  string   `json:"disk_format"`                    // raw or qcow2
 	Compression string   `json:"ironyard_compression,omitempty"` // "", gzip, zstd
-	ImageType   string   `json:"image_type"`                     // whole-disk
+	ImageType   string   `json:"image_type"`                     // whole-disk or partition
 	// BootMode is uefi or bios.
 	BootMode string `json:"deploy_boot_mode"`
 	NodeUUID string `json:"node_uuid"`
@@ -220,13 +228,45 @@ type ImageInfo struct {
 	KnownDisks []KnownDisk `json:"ironyard_known_disks,omitempty"`
 	// MinDiskBytes lets tests deploy to disks below 4 GiB; zero means 4 GiB.
 	MinDiskBytes int64 `json:"ironyard_min_disk_bytes,omitempty"`
+	// Partitions is nil where the image holds a whole disk. Its fields are members of this object, with Ironic's names.
+	*Partitions
 }
+
+// Partitions are what a disk gets that a partition image is written to. Sizes are in MiB.
+type Partitions struct {
+	RootMB      int64 `json:"root_mb"`
+	SwapMB      int64 `json:"swap_mb"`
+	EphemeralMB int64 `json:"ephemeral_mb"`
+	// EphemeralFormat is the file system of the ephemeral partition.
+	EphemeralFormat string `json:"ephemeral_format,omitempty"`
+	// PreserveEphemeral: the ephemeral partition is there, and stays as it is.
+	PreserveEphemeral bool `json:"preserve_ephemeral"`
+	// DiskLabel is gpt, msdos or empty: then it is gpt on UEFI and msdos on BIOS.
+	DiskLabel string `json:"disk_label,omitempty"`
+}
+
+// The types of images.
+const (
+	ImageWholeDisk = "whole-disk"
+	ImagePartition = "partition"
+)
 
 // PrepareImageResult is the result of standby.prepare_image.
 type PrepareImageResult struct {
-	RootDevice string   `json:"root_device"`
-	RootUUID   string   `json:"root_uuid,omitempty"`
-	Written    Progress `json:"ironyard_written"`
+	RootDevice string `json:"root_device"`
+	// RootUUID is the identifier of the disk's partition table; of a partition image, that of the root file system.
+	RootUUID string   `json:"root_uuid,omitempty"`
+	Written  Progress `json:"ironyard_written"`
+	// PartitionUUIDs is set where a partition image was written.
+	*PartitionUUIDs
+}
+
+// PartitionUUIDs is the result of standby.get_partition_uuids: the file systems by which a boot loader finds its partitions.
+type PartitionUUIDs struct {
+	// Partitions are the device files by what they are for.
+	Partitions map[string]string `json:"partitions"`
+	Root       string            `json:"root uuid"`
+	ESP        string            `json:"efi system partition uuid,omitempty"`
 }
 
 // StepParams are the params of clean.execute_clean_step and its kin.

@@ -17,6 +17,9 @@ func QCOW2Header(h []byte) (int64, error) {
 	if len(h) < 72 {
 		return 0, refuse(QCOW2, "the file ends after %d bytes", len(h))
 	}
+	if Sniff(h) != QCOW2 {
+		return 0, refuse(QCOW2, "it does not begin as one")
+	}
 	h = append(h[:min(len(h), QCOW2HeaderLen):min(len(h), QCOW2HeaderLen)], make([]byte, QCOW2HeaderLen)...)
 	be := binary.BigEndian
 	version, bits := be.Uint32(h[4:]), be.Uint32(h[20:])

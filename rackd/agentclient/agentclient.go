@@ -79,6 +79,19 @@ func (c *Client) Booted(since time.Time) bool {
 	return a != nil && a.URL != "" && !a.LastSeen.Before(since)
 }
 
+// Host implements driver.Agent.
+func (c *Client) Host() string {
+	a := c.cfg.State()
+	if a == nil {
+		return ""
+	}
+	u, err := url.Parse(a.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
 // Start begins a command under id, or finds the one that has the id.
 func (c *Client) Start(ctx context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
 	return c.start(ctx, f, id, name, params, 1)

@@ -56,11 +56,21 @@ type Door struct {
 	gate   *strangers.Gate
 	lines  *strangers.LineCount
 	status func(error) int
+	// beside serves what is below a prefix of paths and is not for agents.
+	beside map[string]http.Handler
 }
 
 // New returns a door; status maps the errors of agents to HTTP statuses. gate bounds what strangers cost.
 func New(agents Agents, status func(error) int, gate *strangers.Gate, log *slog.Logger) *Door {
 	return &Door{agents: agents, status: status, log: log, gate: gate, lines: gate.Lines("the agents' door")}
+}
+
+// Beside serves on the same listener what is below a prefix of paths and is for others than agents. It is called before Handler and Serve.
+func (d *Door) Beside(prefix string, h http.Handler) {
+	if d.beside == nil {
+		d.beside = map[string]http.Handler{}
+	}
+	d.beside[prefix] = h
 }
 
 // Serve serves agents on l, which it closes, until ctx ends. An agent gets the
@@ -96,6 +106,9 @@ func (d *Door) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"name": "Ironyard rackd", "default_version": map[string]string{"id": "v1", "version": agentapi.APIVersion}})
 	})
+	for prefix, h := range d.beside {
+		mux.Handle(prefix, h)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(agentapi.APIVersionHeader, agentapi.APIVersion)
 		from := ask.Caller{}
@@ -120,8 +133,8 @@ func caller(r *http.Request) ask.Caller {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// known has the connection of a request count as a stranger's no more.
-func known(r *http.Request) {
+// Known has the connection of a request count as a stranger's no more.
+func Known(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
 		strangers.Known(c)
 	}
@@ -159,7 +172,7 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	known(r)
+	Known(r)
 	if d.lines.OfMachine(answer.Node.UUID) {
 		d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
 	}
@@ -194,7 +207,7 @@ func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	known(r)
+	Known(r)
 	w.WriteHeader(http.StatusAccepted)
 }
 
@@ -231,7 +244,7 @@ func (d *Door) logLines(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	known(r)
+	Known(r)
 	size := r.ContentLength
 	if size < 0 || size > maxLog {
 		size = maxLog

@@ -175,3 +175,16 @@ func FuzzHeartbeat(f *testing.F) {
 		}
 	})
 }
+
+// What is for others than agents is served beside them, and nothing else of it.
+func TestBeside(t *testing.T) {
+	d := New(nil, nil, strangers.New(strangers.Budget{}, nil, nil), slog.New(slog.DiscardHandler))
+	d.Beside("/others/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for path, want := range map[string]int{"/others/x": http.StatusTeapot, "/": http.StatusOK, "/else": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		d.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s is answered %d, want %d", path, w.Code, want)
+		}
+	}
+}

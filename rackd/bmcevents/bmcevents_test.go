@@ -76,19 +76,24 @@ func nodeOf(id, account string) *node.Document {
 	return &node.Document{UUID: id, Driver: "t", DriverInfo: map[string]any{"account": account}}
 }
 
+// noCodes makes none: nothing is posted.
+type noCodes struct{ Codes }
+
+func (noCodes) Code(*node.Document, string) string { return "" }
+
 // Nodes of one BMC share a stream; its events have all of them looked at, at a bounded rate; it ends with its nodes, and with rackd.
 func TestStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened []*wire
 		var mu sync.Mutex
 		looks := map[string]int{}
-		l := New(func(id string, within time.Duration) {
+		l := New(Config{Codes: noCodes{}, Log: slog.New(slog.DiscardHandler), Look: func(id string, within time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
 			if within == 0 {
 				looks[id]++
 			}
-		}, slog.New(slog.DiscardHandler))
+		}})
 		l.most = 2
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -154,7 +159,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestABMCWithoutEvents(t *testing.T) {
-	l := New(nil, slog.New(slog.DiscardHandler))
+	l := New(Config{Codes: noCodes{}, Log: slog.New(slog.DiscardHandler)})
 	l.ends = t.Context()
 	none := fmt.Errorf("none: %w", driver.ErrUnsupported)
 	if err := l.Task().Do(t.Context(), nodeOf("n", ""), hardwareOf(t, bmc{err: none})); !errors.Is(err, driver.ErrUnsupported) || len(l.streams) != 0 {

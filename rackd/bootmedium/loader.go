@@ -40,8 +40,8 @@ const (
 // biosModules are what GRUB needs to read the medium and to start Linux.
 var biosModules = []string{"biosdisk", "iso9660", "part_msdos", "normal", "linux", "search", "search_fs_file", "echo", "test", "configfile"}
 
-// biosConfig finds the medium among the drives.
-const biosConfig = "search --no-floppy --file --set=root /" + markPath + "\nset prefix=($root)/boot/grub\nconfigfile /" + menuPath + "\n"
+// biosConfig finds the medium among the drives: first on the one that GRUB was loaded from, since another may look like a medium.
+const biosConfig = "search --no-floppy --file --hint=$root --set=root /" + markPath + "\nset prefix=($root)/boot/grub\nconfigfile /" + menuPath + "\n"
 
 // mkimageWithin bounds grub-mkimage, which takes a moment.
 const mkimageWithin = 30 * time.Second

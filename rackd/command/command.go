@@ -66,6 +66,7 @@ type flags struct {
 	DNS          []netip.Addr   `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int            `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
 	AgentPort    int            `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
+	ISCSIPort    int            `name:"iscsi-portal-port" help:"TCP port at which machines export their disks to this rackd, for the deploy interface iscsi." default:"3260" env:"RACKD_ISCSI_PORTAL_PORT" group:"Machines"`
 	BootPrograms string         `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
 	Kernel       string         `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
 	Ramdisk      string         `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
@@ -143,7 +144,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 	cfg := daemon.Config{Name: f.Name, Group: f.Group, Site: f.Site, Drivers: f.Drivers, DataDir: f.Data, Log: log, Observe: f.Observe,
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
-		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, PlainRegistries: f.PlainOCI, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace,
+		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, PlainRegistries: f.PlainOCI, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace, ISCSIPort: f.ISCSIPort,
 		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
@@ -202,6 +203,8 @@ func (f flags) bounds() error {
 		return fmt.Errorf("--heartbeat-timeout %s: it must be 1s or more", f.HeartbeatTimeout)
 	case f.PowerFailures < 1:
 		return fmt.Errorf("--power-failures %d: it must be 1 or more", f.PowerFailures)
+	case f.ISCSIPort < 1 || f.ISCSIPort > 65535 || f.ISCSIPort == 860:
+		return fmt.Errorf("--iscsi-portal-port %d: it must be a port, and not 860, which agents need themselves", f.ISCSIPort)
 	case f.BMCPace < 1:
 		return fmt.Errorf("--bmc-pace %d: it must be 1 or more", f.BMCPace)
 	case f.CacheGiB <= 0:

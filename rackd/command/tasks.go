@@ -10,7 +10,7 @@ import (
 // taskFlags say what is done for idle nodes from time to time, besides reading their power. Those of sensors are those of
 // Ironic's section sensor_data.
 type taskFlags struct {
-	BMCEvents bool          `name:"bmc-events" help:"Listen to the events that BMCs stream (Redfish ServerSentEventUri), one connection for each BMC. An event has the power of its machines read at once, so that a change shows in seconds; readings at --power-sync go on." env:"RACKD_BMC_EVENTS" group:"Work"`
+	BMCEvents bool          `name:"bmc-events" help:"Listen to the events of BMCs: those that they stream (Redfish ServerSentEventUri), one connection for each BMC, or those that they post to the agent port, by a subscription that rackd makes and removes. An event has the power of its machines read at once, so that a change shows in seconds; readings at --power-sync go on." env:"RACKD_BMC_EVENTS" group:"Work"`
 	EventLog  time.Duration `name:"event-log" help:"Interval between two readings of a BMC's event log (an IPMI SEL, or a log service of Redfish). New entries become lines of the node's history; the log is cleared only by the step or vendor method clear_event_log. 0: never." default:"0s" env:"RACKD_EVENT_LOG" group:"Work"`
 	BootOrder time.Duration `name:"boot-order" help:"Interval between two looks whether the BMC of an active node still has the boot device that was set for all starts; one more follows three minutes after each start. A BMC that has forgotten it is told again, and the history says so. 0: never." default:"1h" env:"RACKD_BOOT_ORDER" group:"Work"`
 

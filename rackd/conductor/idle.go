@@ -15,6 +15,12 @@ import (
 // Nodes lists all nodes in memory, those of other rackds too.
 func (c *Conductor) Nodes() []string { return c.cfg.Documents.Nodes() }
 
+// Knows reports whether there is such a node, of this rackd or another one.
+func (c *Conductor) Knows(id string) bool {
+	_, _, known := c.cfg.Documents.Kind(id)
+	return known
+}
+
 // Owns reports whether the ring gives a node to this rackd, which has a lease.
 func (c *Conductor) Owns(id string) bool { return c.owns(id) }
 
@@ -129,8 +135,13 @@ func (f idleFence) Check() error {
 	if err := f.c.cfg.Members.Confirm(); err != nil {
 		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
 	}
-	if w := f.c.cfg.Documents.Work(f.n.UUID); w != nil && w.Doc.Open() {
+	w, now := f.c.cfg.Documents.Work(f.n.UUID), f.c.cfg.Documents.Node(f.n.UUID)
+	if w != nil && w.Doc.Open() {
 		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
+	}
+	// What is written was decided by what was read before. A request may have asked for something else meanwhile.
+	if w != nil && w.Doc.Generation > f.n.Generation || now == nil || now.Generation > f.n.Generation || now.BootSet != f.n.BootSet {
+		return fmt.Errorf("node %s: %w: a request has changed it since it was looked at", f.n.Label(), driver.ErrFenced)
 	}
 	if !f.c.owns(f.n.UUID) {
 		return fmt.Errorf("node %s: %w: the ring gives it to another rackd", f.n.Label(), driver.ErrFenced)
@@ -143,6 +154,23 @@ func (idleFence) Work() string { return "" }
 
 // Epoch implements driver.Fence.
 func (idleFence) Epoch() uint64 { return 0 }
+
+// LeftFence returns the fence of a write to what was the BMC of a node that was deleted. It holds while this rackd has its lease and
+// there is no such node.
+func (c *Conductor) LeftFence(n *node.Document) driver.Fence { return leftFence{idleFence{c, n}} }
+
+type leftFence struct{ idleFence }
+
+// Check implements driver.Fence.
+func (f leftFence) Check() error {
+	if err := f.c.cfg.Members.Confirm(); err != nil {
+		return fmt.Errorf("node %s: %w: %w", f.n.Label(), driver.ErrFenced, err)
+	}
+	if f.c.Knows(f.n.UUID) {
+		return fmt.Errorf("node %s: %w: it is there again", f.n.Label(), driver.ErrFenced)
+	}
+	return nil
+}
 
 // TellHardware publishes an observation that belongs to no work.
 func (c *Conductor) TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error {

@@ -1,10 +1,12 @@
 package conductor
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -73,6 +75,73 @@ func TestIdleNodesAreThoseThatAreOursAndWithoutWork(t *testing.T) {
 		}
 		if e := s.events[len(s.events)-1]; len(s.events) != 4 || e.Kind != work.PowerObserved || e.Power != string(driver.PowerOff) {
 			t.Errorf("after another rackd had the node: %+v", s.events)
+		}
+	})
+}
+
+// What the boot guard has read is out of date once a request has set something else, also when that work has ended since.
+func TestTheIdleFenceFallsWithARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff}, nil)
+		defer kill()
+		synctest.Wait()
+		seen, _, err := c.Idle(nodeA)
+		if err != nil || seen == nil {
+			t.Fatalf("%v, %v", seen, err)
+		}
+		before := c.Fence(seen)
+		if err := before.Check(); err != nil {
+			t.Fatal(err)
+		}
+		s.request(nodeA, work.Power, provision.Available, work.Args{PowerTarget: string(driver.PowerOn)})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		now, _, err := c.Idle(nodeA)
+		if err != nil || now == nil {
+			t.Fatalf("the work has not ended: %v, %v", now, err)
+		}
+		for name, f := range map[string]driver.Fence{"that was there before": before, "that is made afterwards": c.Fence(seen)} {
+			if err := f.Check(); !errors.Is(err, driver.ErrFenced) {
+				t.Errorf("a fence %s, for what was seen before a request: %v", name, err)
+			}
+		}
+		if err := c.Fence(now).Check(); err != nil {
+			t.Errorf("of what is seen now: %v", err)
+		}
+		changed := *now
+		changed.BootSet = "pxe"
+		s.put(&changed)
+		if err := c.Fence(now).Check(); !errors.Is(err, driver.ErrFenced) {
+			t.Errorf("after another boot device was set: %v", err)
+		}
+	})
+}
+
+// What was the BMC of a node that was deleted may be written to while the node is not there again, and with a lease.
+func TestTheFenceOfANodeThatWasDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff}, nil)
+		defer kill()
+		synctest.Wait()
+		s.mu.Lock()
+		n := s.nodes[nodeA]
+		s.mu.Unlock()
+		f := c.LeftFence(n)
+		if err := f.Check(); !errors.Is(err, driver.ErrFenced) || !c.Knows(nodeA) {
+			t.Errorf("a node that is there: %v", err)
+		}
+		s.mu.Lock()
+		delete(s.nodes, nodeA)
+		s.mu.Unlock()
+		if err := f.Check(); err != nil || c.Knows(nodeA) {
+			t.Errorf("a node that is gone: %v", err)
+		}
+		if err := c.Fence(n).Check(); !errors.Is(err, driver.ErrFenced) {
+			t.Errorf("the fence of an idle node holds for one that is gone: %v", err)
 		}
 	})
 }

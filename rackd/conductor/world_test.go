@@ -410,6 +410,7 @@ func (a noAgent) Booted(since time.Time) bool {
 	s := a.state()
 	return s != nil && s.LastSeen.After(since)
 }
+func (noAgent) Host() string { return "" }
 func (noAgent) Start(context.Context, driver.Fence, string, string, any) (agentapi.Command, error) {
 	return agentapi.Command{}, driver.ErrUnreachable
 }

@@ -38,7 +38,7 @@ type held struct {
 	mu   sync.Mutex
 	line driver.Line // nil while it is not open
 	// typing has one place: who is in it writes.
-	typing sync.Mutex
+	typing chan struct{}
 }
 
 // sumOf changes with what a console is opened with. It is made of sealed secrets.
@@ -127,8 +127,15 @@ func (h *held) run(ctx context.Context) {
 // errClosed: the line has ended without a reason.
 var errClosed = errors.New("the BMC has closed it")
 
+// errChanged: the line was opened with fields that are no longer the node's.
+var errChanged = errors.New("the node's fields have changed while it was opened")
+
 // once opens the console and reads it until it ends.
 func (h *held) once(ctx context.Context) error {
+	select {
+	case <-h.again: // for what is read now
+	default:
+	}
 	n, hw, err := h.k.cfg.Nodes.Owned(h.id)
 	if err != nil {
 		return err
@@ -147,15 +154,22 @@ func (h *held) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.line = line
-	h.mu.Unlock()
-	h.record.say(ask.ConsoleOpen)
 	closeLine := func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 		defer cancel()
 		line.Close(closing)
 	}
+	h.mu.Lock()
+	h.line = line // from here on reopen closes it
+	h.mu.Unlock()
+	if len(h.again) > 0 { // what it was opened with has changed meanwhile: it may be another machine's
+		h.mu.Lock()
+		h.line = nil
+		h.mu.Unlock()
+		closeLine()
+		return errChanged
+	}
+	h.record.say(ask.ConsoleOpen)
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { // Read does not know of ctx
 		defer close(closed)
@@ -197,8 +211,14 @@ func (h *held) pump(ctx context.Context, line driver.Line) error {
 
 // write types.
 func (h *held) write(ctx context.Context, q ask.ConsoleInput) error {
-	h.typing.Lock() // what is typed in one piece stays in one piece
-	defer h.typing.Unlock()
+	select { // what is typed in one piece stays in one piece
+	case h.typing <- struct{}{}:
+		defer func() { <-h.typing }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil { // its asker may type it again
+		return fmt.Errorf("node %s: nothing was typed into its console, as others typed: %w: %w", h.id, err, driver.ErrUnreachable)
+	}
 	h.record.mu.Lock()
 	tenancy, state := h.record.tenancy, h.record.state
 	h.record.mu.Unlock()

@@ -23,7 +23,9 @@ type Keeper struct {
 	mu    sync.Mutex
 	dirty map[string]bool
 	all   bool
-	held  map[string]*held
+	// full: a console had no place. Whenever one is left, all nodes are looked at.
+	full bool
+	held map[string]*held
 	// kept are the logs of nodes that this rackd owned a moment ago, by node: it may own them again.
 	kept map[string]kept
 	// leaving are the consoles that are held, or are being given back.
@@ -164,13 +166,14 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.held) >= MaxConsoles {
+		k.full = true
 		if k.held[id] == nil {
 			k.cfg.Log.Warn("a console is not held: this rackd holds as many as it may", "node", id, "consoles", MaxConsoles)
 		}
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, opening), cancel: cancel, again: make(chan struct{}, 1)}
+	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, opening), cancel: cancel, again: make(chan struct{}, 1), typing: make(chan struct{}, 1)}
 	if old, there := k.kept[id]; there {
 		h.record = old.record
 		h.record.become(tenancy)
@@ -193,6 +196,7 @@ const opening = "it is being opened"
 func (k *Keeper) leave(id string, h *held, keep bool) {
 	k.mu.Lock()
 	delete(k.held, id)
+	k.all, k.full = k.all || k.full, false
 	if keep && len(k.kept) < MaxConsoles {
 		k.kept[id] = kept{h.record, time.Now()}
 	}

@@ -26,11 +26,13 @@ type wire struct {
 	none.Unsupported
 	mu     sync.Mutex
 	opened []*end
-	fail   error // of the next attempts to open one
+	fail   error         // of the next attempts to open one
+	slow   chan struct{} // not nil: attempts wait for it
 }
 
 // end is the machine's end of a line.
 type end struct {
+	at     any // the BMC's address in the node's fields
 	f      driver.Fence
 	out    chan []byte
 	closed chan struct{}
@@ -42,7 +44,13 @@ type end struct {
 
 func (*wire) Validate(*node.Document) error { return nil }
 
-func (w *wire) OpenConsole(_ context.Context, f driver.Fence, _ *node.Document) (driver.Line, error) {
+func (w *wire) OpenConsole(_ context.Context, f driver.Fence, n *node.Document) (driver.Line, error) {
+	w.mu.Lock()
+	slow := w.slow
+	w.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {
@@ -51,7 +59,7 @@ func (w *wire) OpenConsole(_ context.Context, f driver.Fence, _ *node.Document) 
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	e := &end{f: f, out: make(chan []byte), closed: make(chan struct{}), why: io.EOF}
+	e := &end{at: n.DriverInfo["ipmi_address"], f: f, out: make(chan []byte), closed: make(chan struct{}), why: io.EOF}
 	w.opened = append(w.opened, e)
 	return e, nil
 }

@@ -58,7 +58,7 @@ type Config struct {
 	PowerFailures int
 	// ForcePower has central bring machines back into the power state on record.
 	ForcePower bool
-	// BMCEvents: BMCs that stream events are listened to, and power sync looks at their machines at once.
+	// BMCEvents: BMCs that stream or post events are listened to, and power sync looks at their machines at once.
 	BMCEvents bool
 	// EventLog is how often the event logs of BMCs are read, BootOrder how often BMCs are asked for the boot device that they were
 	// told; 0: never.
@@ -87,6 +87,8 @@ type Config struct {
 	BMCTimeout time.Duration
 	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.
 	BMCPace int
+	// ISCSIPort is the TCP port of agents' iSCSI targets; 0: 3260.
+	ISCSIPort int
 }
 
 // Sensors are the settings of what machines' sensors tell (rackd/sensordata).

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -97,6 +98,9 @@ func (i images) judged(ctx context.Context, err error) error {
 func (i images) Verify(ctx context.Context, src driver.ImageSource) (bool, error) {
 	return i.cache.Verify(ctx, src.ID())
 }
+
+// File implements driver.ImageFiles.
+func (i images) File(id string) (*os.File, func(), error) { return i.cache.File(id) }
 
 func (i images) Latest(ctx context.Context, url string) (string, error) {
 	e, err := i.cache.Latest(ctx, url)

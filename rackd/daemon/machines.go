@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/rackd/agentdoor"
+	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot/arpprobe"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -125,9 +126,11 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
-	g.Go(func() error {
-		return agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log).Serve(ctx, l.agents, r.identities)
-	})
+	door := agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log)
+	if r.events != nil {
+		door.Beside(bmcevents.Prefix, r.events.Handler(agentdoor.Known))
+	}
+	g.Go(func() error { return door.Serve(ctx, l.agents, r.identities) })
 	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.solicitations != nil {

@@ -1,11 +1,11 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/eventlog"
-	"time"
-
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/sensordata"
@@ -22,7 +22,12 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 	r.tasks.Add(sensordata.Task(sensordata.Config{Name: c.Name, Every: c.Sensors.Every, Workers: c.Sensors.Workers, Types: c.Sensors.Types, Undeployed: c.Sensors.Undeployed,
 		Gauges: gauges, Bus: c.Conn, Log: c.Log}))
 	if c.BMCEvents && c.PowerSync > 0 {
-		r.events = bmcevents.New(func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, c.Log)
+		ec := bmcevents.Config{Look: func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, Nodes: r.conductor,
+			Codes: eventCodes{c.Keys}, Strangers: r.strangers, Log: c.Log}
+		if c.Rack != nil {
+			ec.Base = c.Rack.agentBase()
+		}
+		r.events = bmcevents.New(ec)
 		r.tasks.Add(r.events.Task())
 	}
 	r.tasks.Add(eventlog.Task(c.EventLog, r.conductor))

@@ -21,3 +21,11 @@ type EventStream interface {
 	// Close ends the stream.
 	Close() error
 }
+
+// EventSender is implemented by management interfaces whose BMC can post its events to an address.
+type EventSender interface {
+	// SendEvents has the BMC post its events to an HTTPS address, once; empty: it only cleans up. Before that it has the BMC forget
+	// the destinations that are stale, and no others. It reads first, and what is already so is not written. ErrUnsupported: the BMC
+	// posts no events.
+	SendEvents(ctx context.Context, f Fence, n *node.Document, to string, stale func(destination string) bool) error
+}

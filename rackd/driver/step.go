@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -233,6 +234,8 @@ type Recorder interface {
 type Agent interface {
 	// Booted reports whether an agent has called since t, which is of Recorder.Now.
 	Booted(since time.Time) bool
+	// Host is the address at which the agent is called; empty before its first call.
+	Host() string
 	// Start begins a command under id; an agent that knows the id answers with
 	// that command. It is sent once: after ErrUnreachable the command may run. Errors wrap
 	// ErrUnreachable, ErrFenced or say what the agent answered.
@@ -261,6 +264,12 @@ type Images interface {
 	// Latest brings the newest version of a file that has no checksum into the rack's
 	// cache and returns its ID there.
 	Latest(ctx context.Context, url string) (id string, err error)
+}
+
+// ImageFiles opens images of the rack's cache here. The Images of rackds that serve machines implement it.
+type ImageFiles interface {
+	// File opens an image that Prepare or PrepareDisk has brought there, by its ID. It stays in the cache until done is called.
+	File(id string) (f *os.File, done func(), err error)
 }
 
 // ImageSource is an image as a node's fields describe it.

@@ -27,6 +27,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi"
 	"github.com/ironyard/ironyard/rackd/driver/irmc"
+	"github.com/ironyard/ironyard/rackd/driver/iscsideploy"
 	"github.com/ironyard/ironyard/rackd/driver/libvirt"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/msftocs"
@@ -72,9 +73,13 @@ type Options struct {
 	RescueRamdisk bool
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
+	// ISCSIPort is that of agents' iSCSI targets; 0: 3260.
+	ISCSIPort int
 	// Media says why no bootable medium can be made here that starts on machines of a boot mode; nil: none can.
 	Media func(mode string) error
 	Log   *slog.Logger
+
+	iscsi *iscsideploy.Writer // of all hardware types
 }
 
 // Set is the enabled hardware types and what they keep open.
@@ -96,6 +101,7 @@ func (s *Set) Close(ctx context.Context) (err error) {
 
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
+	o.iscsi = iscsideploy.NewWriter(iscsideploy.Settings{Port: o.ISCSIPort})
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
@@ -175,18 +181,24 @@ func fakeType(o Options) driver.Type {
 	return t
 }
 
+// deploys are the deploy interfaces of machines that boot a ramdisk with an agent.
+func deploys(o Options) []driver.Named {
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}}
+}
+
 // redfishType is the hardware type redfish.
 func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: rf}},
 		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
 			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}},
-		"deploy":   {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
 		"console":  {no("console")},
@@ -213,12 +225,11 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "ipmitool", Impl: lan}},
 		"management": management,
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
-		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"deploy":     deploys(o),
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
 		"console":    {no("console"), {Name: "ipmitool-socat", Impl: ipmi.Console{Driver: lan}}, {Name: "ipmitool-shellinabox", Impl: ipmi.Console{Driver: lan}}},
@@ -236,12 +247,11 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 	no := func(kind string) []driver.Named {
 		return []driver.Named{{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}}
 	}
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      power,
 		"management": {{Name: "noop", Impl: none.Management{}}},
 		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
-		"deploy":     {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"deploy":     deploys(o),
 		"inspect":    append([]driver.Named{{Name: "agent", Impl: agentinspect.New(o.Bringup)}}, no("inspect")...),
 		"bios":       no("bios"),
 		"console":    no("console"),

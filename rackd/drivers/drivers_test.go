@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -118,7 +119,7 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 	for name, kinds := range s.Describe() {
 		for _, impl := range kinds["power"] {
 			power := with(name, map[string]string{"power": impl}).Power()
-			if _, logsIn := power.(driver.Accounted); !logsIn {
+			if _, logsIn := power.(driver.Accounted); !logsIn || hosts[impl] {
 				continue
 			}
 			found := 0
@@ -161,9 +162,59 @@ func TestFakeHardwareHasTheGenericInterfaces(t *testing.T) {
 	}
 }
 
+// hosts are power interfaces that log in to a host or a chassis of many machines. No ramdisk finds its address, by which central
+// would know the machine.
+var hosts = map[string]bool{"libvirt": true, "virtualbox": true, "seamicro": true, "msftocs": true}
+
+// Nodes that share a host, a chassis or a manager are asked one after the other, and its silence counts for all of them: else
+// one that is dead would hold all that read power.
+func TestSharedBMCsAreAccounted(t *testing.T) {
+	s, err := Open(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	for name, c := range map[string]struct {
+		impl string
+		info map[string]any
+	}{
+		"libvirt":           {"libvirt", map[string]any{"libvirt_uri": "qemu+ssh://host.example/system", "libvirt_domain": "a", "libvirt_username": "u", "libvirt_password": "p", "libvirt_host_key": "false"}},
+		"vbox":              {"virtualbox", map[string]any{"virtualbox_host": "host.example", "virtualbox_vmname": "a"}},
+		"seamicro":          {"seamicro", map[string]any{"seamicro_api_endpoint": "http://chassis.example/v2.0", "seamicro_username": "u", "seamicro_password": "p", "seamicro_server_id": "1/0"}},
+		"msftocs":           {"msftocs", map[string]any{"msftocs_base_url": "http://chassis.example", "msftocs_blade_id": 1.0, "msftocs_username": "u", "msftocs_password": "p"}},
+		"cisco-ucs-managed": {"ucsm", map[string]any{"ucs_address": "ucs.example", "ucs_username": "u", "ucs_password": "p", "ucs_service_profile": "org-root/ls-a"}},
+	} {
+		hw, err := s.Resolve(&node.Document{UUID: "u", Driver: name, Interfaces: map[string]string{"power": c.impl}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared, is := hw.Power().(driver.Accounted)
+		if !is {
+			t.Errorf("%s names no account", name)
+			continue
+		}
+		account := func(more map[string]any) string {
+			info := maps.Clone(c.info)
+			maps.Copy(info, more)
+			return shared.Account(&node.Document{UUID: "u", Driver: name, DriverInfo: info})
+		}
+		one := account(nil)
+		other := account(map[string]any{"libvirt_domain": "b", "virtualbox_vmname": "b", "seamicro_server_id": "2/0", "msftocs_blade_id": 2.0, "ucs_service_profile": "org-root/ls-b"})
+		if one == "" || one != other || strings.Contains(one, "example") {
+			t.Errorf("%s: the accounts of two machines of one host are %q and %q", name, one, other)
+		}
+		for field := range c.info {
+			if strings.HasSuffix(field, "_password") && account(map[string]any{field: "another"}) == one {
+				t.Errorf("%s: the account stays with another password", name)
+			}
+		}
+	}
+}
+
 // placeless are fields of another driver's name that say nothing of where a secret goes, each with its reason.
 var placeless = map[string]bool{
-	"vbox_use_headless": true, // how VirtualBox starts a machine; Ironic's driver ssh has it by this name
+	"ironyard_min_disk_bytes": true, // which disk of the machine an image goes to, of the deploy interfaces that have secrets of image servers
+	"vbox_use_headless":       true, // how VirtualBox starts a machine; Ironic's driver ssh has it by this name
 }
 
 // Central holds a secret back by the names of fields (seal.DecidesPlace): so an implementation that sends

@@ -32,7 +32,7 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 				n := &node.Document{UUID: "u", Driver: name, Interfaces: map[string]string{"boot": boot, "deploy": deploy},
 					Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: map[string]any{}}
 				switch deploy {
-				case "direct":
+				case "direct", "iscsi":
 					n.InstanceInfo["image_source"], n.InstanceInfo["image_checksum"] = "http://192.0.2.1/i", strings.Repeat("ab", 32)
 				case "ramdisk":
 					n.InstanceInfo["boot_iso"] = "http://192.0.2.1/i.iso"

@@ -3,7 +3,6 @@ package drivers
 import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
-	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/idrac"
 	"github.com/ironyard/ironyard/rackd/driver/ilo"
 	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
@@ -12,7 +11,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
-	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -21,9 +19,8 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
-		"deploy":  {{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}}},
+		"deploy":  deploys(o),
 		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage": {{Name: "noop", Impl: none.Noop{}}},
 	}}

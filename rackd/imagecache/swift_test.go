@@ -21,8 +21,8 @@ const tempKey = "a key of the account"
 
 func startSwift(t *testing.T) swift {
 	t.Helper()
-	if os.Getenv("IRONYARD_E2E") == "" {
-		t.Skip("NOT RUN: starts five servers of Swift; set IRONYARD_E2E=1")
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("NOT RUN: starts five servers of Swift, which takes minutes: run `make hardware`, or set IRONYARD_HARDWARE=1")
 	}
 	dir := t.TempDir()
 	file := func(name, text string) string {

@@ -62,8 +62,13 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// readTimeout bounds one read.
-const readTimeout = time.Minute
+const (
+	// readTimeout bounds one read.
+	readTimeout = time.Minute
+	// workers is how many machines are read at once. They wait for BMCs: 10,000 are read in a minute where a read with its login takes
+	// 190 ms. Ironic's 8 workers would need four times as long.
+	workers = 32
+)
 
 // Sync is safe for concurrent use.
 type Sync struct {
@@ -90,6 +95,6 @@ func Add(c Config) *Sync {
 	}
 	// A moment ago: 0 says that there is no time.
 	s := &Sync{cfg: c, began: time.Now().Add(-time.Second), faults: map[string]*fault{}}
-	c.Tasks.Add(periodic.Task{Name: Name, Every: c.Every, Recovery: c.Recovery, Failures: c.Failures, Leads: true, Wants: s.wants, Do: s.read, Troubled: s.troubled})
+	c.Tasks.Add(periodic.Task{Name: Name, Every: c.Every, Workers: workers, Recovery: c.Recovery, Failures: c.Failures, Leads: true, Wants: s.wants, Do: s.read, Troubled: s.troubled})
 	return s
 }

@@ -34,6 +34,9 @@ type Hardware struct {
 	Mode   string   // bios or uefi
 	NIC    string   // QEMU's name of the network card
 	Drives []string // QEMU's arguments for what holds data
+	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
+	// Vars is the file with the UEFI firmware's variables, which is made if it is not there. Empty: the machine's own, forgotten at its end.
+	Vars string
 }
 
 // VM is a machine with the agent in it.
@@ -44,8 +47,10 @@ type VM struct {
 	First agentapi.Heartbeat
 	Ended <-chan struct{}
 	Began time.Time
-	Port  int    // of the agent, on this host
-	Files string // the URL of the door's files, as the machine sees it
+	Port  int // of the agent, on this host
+	// Opened is the port of this host that leads to Hardware.Opens.
+	Opened int
+	Files  string // the URL of the door's files, as the machine sees it
 
 	qmp string
 }
@@ -106,11 +111,24 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 		if err != nil {
 			t.Fatalf("firmware (Debian package ovmf): %v", err)
 		}
-		mine := filepath.Join(t.TempDir(), "vars")
-		if err := os.WriteFile(mine, vars, 0o600); err != nil {
-			t.Fatal(err)
+		mine := h.Vars
+		if mine == "" {
+			mine = filepath.Join(t.TempDir(), "vars")
+		}
+		if _, err := os.Stat(mine); err != nil {
+			if err := os.WriteFile(mine, vars, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		args = append(args, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd", "-drive", "if=pflash,unit=1,format=raw,file="+mine)
+	}
+	if h.Opens != 0 {
+		vm.Opened = freePort(t)
+		for i, a := range args {
+			if strings.HasPrefix(a, "user,id=n,") {
+				args[i] += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-10.0.2.15:%d", vm.Opened, h.Opens)
+			}
+		}
 	}
 	cmd := exec.Command("qemu-system-x86_64", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,9 +1,15 @@
 package vbmc
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io"
+	"maps"
 	"net/http"
+	"strconv"
 	"sync"
+	"time"
 )
 
 // Faults are troubles on demand. The zero value is a healthy BMC. Safe for
@@ -14,7 +20,28 @@ type Faults struct {
 	hang     bool
 	lockout  bool
 	failures int
+	spoil    func(*http.Request) Spoilt
 }
+
+// Spoilt is what a BMC makes of one request.
+type Spoilt int
+
+// What becomes of it.
+const (
+	Sound   Spoilt = iota
+	Late           // done, and answered after a second
+	Lost           // done, and the connection ends in place of the answer
+	Half           // done, and half of the answer comes
+	Twice          // done, and answered twice
+	Dropped        // not done, and the connection ends: the BMC starts again just then
+	Refused        // not done: the credentials are refused, although they are right
+)
+
+// lateness is how late a Late answer is.
+const lateness = time.Second
+
+// Spoil has each request spoilt as it says; nil: none is. It is called by several goroutines.
+func (f *Faults) Spoil(how func(*http.Request) Spoilt) { f.set(func() { f.spoil = how }) }
 
 // Refuse drops every connection as soon as it is made.
 func (f *Faults) Refuse(on bool) { f.set(func() { f.refuse = on }) }
@@ -41,7 +68,7 @@ func (f *Faults) rejecting() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.l
 func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		hang, refuse, fail := f.hang, f.refuse, f.failures > 0
+		hang, refuse, fail, spoil := f.hang, f.refuse, f.failures > 0, f.spoil
 		if fail && !hang && !refuse {
 			f.failures--
 		}
@@ -57,8 +84,75 @@ func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
 			panic(http.ErrAbortHandler) // a connection from before the fault
 		case fail:
 			refusal{http.StatusInternalServerError, "InternalError", "The request failed due to an internal service error."}.write(w)
+		case spoil != nil:
+			spoilt(serving, spoil(r), next, w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
+
+// spoilt answers a request as a fault has it.
+func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	switch how {
+	case Sound:
+		next.ServeHTTP(w, r)
+		return
+	case Dropped:
+		panic(http.ErrAbortHandler)
+	case Refused:
+		unauthorized.write(w)
+		return
+	}
+	kept := &answer{header: http.Header{}}
+	next.ServeHTTP(kept, r)
+	body := kept.body.Bytes()
+	code := cmp.Or(kept.code, http.StatusOK)
+	switch how {
+	case Lost:
+		panic(http.ErrAbortHandler)
+	case Twice:
+		if conn, out, err := http.NewResponseController(w).Hijack(); err == nil {
+			for range 2 {
+				whole := http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}
+				_ = whole.Write(out)
+			}
+			_ = out.Flush()
+			_ = conn.Close()
+			return
+		}
+	case Late:
+		wait := time.NewTimer(lateness)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-serving.Done():
+		}
+	}
+	maps.Copy(w.Header(), kept.header)
+	if how == Half {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1)) // an empty answer breaks off, too
+		w.WriteHeader(code)
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+// answer keeps what a handler answers.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) { a.code = cmp.Or(a.code, code) }
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }

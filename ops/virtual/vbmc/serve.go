@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// service is where a request's context holds the context of the service, which outlives it.
+type service struct{}
+
 // Serve answers on l, which it closes, until ctx ends.
 func (b *BMC) Serve(ctx context.Context, l net.Listener) error {
 	if err := ServeMany(ctx, l, b.cfg.Log, func(net.Addr) *BMC { return b }); err != nil {
@@ -30,6 +33,7 @@ func ServeMany(ctx context.Context, l net.Listener, logger *slog.Logger, at func
 			if b == nil {
 				panic(http.ErrAbortHandler)
 			}
+			r = r.WithContext(context.WithValue(r.Context(), service{}, ctx))
 			b.Faults.wrap(ctx, b.noted(http.HandlerFunc(b.answer))).ServeHTTP(w, r)
 		}),
 		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {

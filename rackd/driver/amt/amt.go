@@ -15,6 +15,7 @@ package amt
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -144,7 +145,7 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 	if !slices.Contains(d.PowerTargets(), goal) {
 		return fmt.Errorf("node %s: AMT knows no power target %q: %w", n.Label(), goal, driver.ErrUnsupported)
 	}
-	starts := goal == driver.PowerOn || goal == driver.Rebooting
+	starts, ordered := goal == driver.PowerOn || goal == driver.Rebooting, false
 	next := d.boots.Of(n)
 	err := d.with(ctx, n, fmt.Sprintf("set the power to %q", goal), func(s *session) error {
 		p, err := s.power(ctx)
@@ -154,6 +155,9 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 		is, wanted := p.state(), goal
 		if is == wanted || is == driver.PowerOff && wanted == driver.SoftPowerOff {
 			starts = false
+			if is == driver.PowerOn {
+				d.boots.Runs(n)
+			}
 			return nil
 		}
 		if is == driver.PowerOff {
@@ -168,10 +172,14 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 				return err
 			}
 		}
+		ordered = true
 		return s.request(ctx, f, request)
 	})
-	if err == nil && starts && next.Once {
+	switch {
+	case err == nil && starts && next.Once:
 		d.boots.Keep(n, "", false) // used up
+	case starts && ordered && errors.Is(err, driver.ErrUnknown):
+		d.boots.Told(n)
 	}
 	return err
 }

@@ -61,6 +61,8 @@ type double struct {
 	available    []string
 	asked        []string // RequestPowerStateChange
 	value        string   // the next return value
+	// loseStart and dropStart: the answer to the next order to start is lost, after it was carried out or before.
+	loseStart, dropStart bool
 }
 
 func newDouble(t *testing.T) *double {
@@ -133,8 +135,17 @@ func (d *double) answer(w http.ResponseWriter, r *http.Request) {
 		d.Read()
 		say(`<n:EnumerateResponse><c:Items>` + d.items(class) + `</c:Items><c:EndOfSequence/></n:EnumerateResponse>`)
 	case class == powerService || class == bootConfig || class == bootService:
+		start := verb == "RequestPowerStateChange"
+		if start && d.dropStart {
+			d.dropStart = false
+			panic(http.ErrAbortHandler)
+		}
 		value := d.invoke(verb, m.find("Body"))
 		d.Wrote()
+		if start && d.loseStart {
+			d.loseStart = false
+			panic(http.ErrAbortHandler)
+		}
 		say(`<g:` + verb + `_OUTPUT><g:ReturnValue>` + value + `</g:ReturnValue></g:` + verb + `_OUTPUT>`)
 	default:
 		w.WriteHeader(http.StatusBadRequest)

@@ -178,12 +178,16 @@ func read(answer bmc.Answer, write bool) (Object, error) {
 		return Object{}, bmc.StatusFailure(answer.Status, write, http.StatusText(answer.Status), nil)
 	}
 	var o Object
-	if err := xml.Unmarshal(answer.Body, &o); err != nil {
+	err := bmc.CheckXML(answer.Body)
+	if err == nil {
+		err = xml.Unmarshal(answer.Body, &o)
+	}
+	if err != nil {
 		class := bmc.Refused
 		if write {
 			class = bmc.Unknown
 		}
-		return Object{}, &bmc.Failure{Class: class, Said: "what is no XML of this API; check the address: " + string(answer.Body[:min(len(answer.Body), 100)])}
+		return Object{}, &bmc.Failure{Class: class, Said: fmt.Sprintf("what is no XML of this API (%v); check the address: %.100s", err, answer.Body)}
 	}
 	return o, failure(o)
 }

@@ -33,14 +33,17 @@ type Settings struct {
 }
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.
-type Interface struct{ set Settings }
+type Interface struct {
+	set Settings
+	by  Writer // nil: the agent fetches the image and writes it
+}
 
 // New returns the interface.
 func New(s Settings) Interface {
 	if s.Poll <= 0 {
 		s.Poll = 2 * time.Second
 	}
-	return Interface{s}
+	return Interface{set: s}
 }
 
 // soonest is the first pause before a running command is asked for.
@@ -61,13 +64,18 @@ func (Interface) Properties() map[string]string {
 
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
-	return slices.AppendSeq(append(imagefields.InstanceFields(), "image_type", "root_device", fieldDrive, "preserve_ephemeral"), maps.Keys(refusedFields))
+	return slices.AppendSeq(append(imagefields.InstanceFields(),
+		"image_type", "kernel", "ramdisk", "root_device", fieldDrive, fieldRootGB, fieldSwapMB, fieldEphemeralGB, fieldEphemeralFormat, fieldPreserveEphemeral),
+		maps.Keys(refusedFields))
 }
 
 // Validate checks what instance_info says of the image.
-func (Interface) Validate(n *node.Document) error {
-	_, err := imageOf(n)
-	return err
+func (i Interface) Validate(n *node.Document) error {
+	img, err := imageOf(n)
+	if err != nil {
+		return err
+	}
+	return i.canWrite(n, img, img.declared())
 }
 
 // ValidateWith checks what instance_info asks for besides.
@@ -131,23 +139,28 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 type bootLoader struct {
 	RootUUID string `json:"root_uuid"`
 	BootMode string `json:"target_boot_mode,omitempty"`
+	// ESPUUID is that of the EFI system partition beside a partition image. Our agent finds it by its type.
+	ESPUUID string `json:"efi_system_part_uuid,omitempty"`
 	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
 	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
 }
 
-// prepareInstanceBoot writes the firmware's boot entry, where firmware has such,
-// and makes the disk the boot device.
+// prepareInstanceBoot has the agent install the boot loader of a partition image and write the firmware's boot entry, where
+// firmware has such, and makes the disk the boot device.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if t.Node.BootMode() == "uefi" {
+	if partition := isPartition(t.Node); partition || t.Node.BootMode() == "uefi" {
 		mode := ""
-		if driver.UEFIAsked(t.Node) {
+		switch {
+		case driver.UEFIAsked(t.Node):
 			mode = "uefi"
+		case partition && t.Node.BootMode() == "bios":
+			mode = "bios"
 		}
 		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
 		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
-			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, NetworkFirst: fixed})
+			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, ESPUUID: t.Facts[factESPUUID], NetworkFirst: fixed})
 		if err != nil {
-			return driver.Outcome{}, fmt.Errorf("node %s: write the boot entry: %w", t.Node.Label(), err)
+			return driver.Outcome{}, fmt.Errorf("node %s: make the disk boot: %w", t.Node.Label(), err)
 		}
 		var made struct {
 			Result string `json:"result"`

@@ -22,6 +22,8 @@ type image struct {
 	root    map[string]any
 	skip    any // hints for the disks that are never written to
 	minDisk int64
+	// partitions is nil where the image holds a whole disk.
+	partitions *agentapi.Partitions
 }
 
 // imageOf reads the image's fields; an error wraps driver.ErrInvalid and names
@@ -31,8 +33,13 @@ func imageOf(n *node.Document) (image, error) {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	i.source, wrong = imagefields.Source(n)
-	if kind := n.InstanceString("image_type"); kind != "" && kind != "whole-disk" && kind != "whole-disk-image" {
-		bad("image_type is %q: only whole-disk images can be written", kind)
+	if kind := n.InstanceString("image_type"); kind != "" && kind != agentapi.ImageWholeDisk && kind != "whole-disk-image" && kind != agentapi.ImagePartition {
+		bad("image_type is %q: give whole-disk or partition", kind)
+	}
+	if isPartition(n) {
+		var more []string
+		i.partitions, more = partitionsOf(n)
+		wrong = append(wrong, more...)
 	}
 	if err := i.disk(n); err != "" {
 		wrong = append(wrong, err)
@@ -84,11 +91,24 @@ func (i *image) disk(n *node.Document) (wrong string) {
 	return ""
 }
 
+// declared is the image as far as the fields tell it.
+func (i image) declared() driver.DiskImage {
+	d := driver.DiskImage{HashAlgo: i.source.HashAlgo, HashValue: i.source.HashValue, Format: i.source.Format}
+	if i.source.Compression != driver.NotCompressed {
+		d.Compression = i.source.Compression
+	}
+	return d
+}
+
 // params are what the agent is told.
 func (i image) params(n *node.Document, known []agentapi.KnownDisk, served driver.DiskImage, configDrive string) agentapi.PrepareImageParams {
+	kind := agentapi.ImageWholeDisk
+	if i.partitions != nil {
+		kind = agentapi.ImagePartition
+	}
 	return agentapi.PrepareImageParams{ConfigDrive: configDrive, ImageInfo: agentapi.ImageInfo{
 		ID: served.HashValue, URLs: served.URLs, HashAlgo: served.HashAlgo, HashValue: served.HashValue,
-		DiskFormat: served.Format, Compression: served.Compression, ImageType: "whole-disk", BootMode: n.BootMode(), NodeUUID: n.UUID,
-		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known,
+		DiskFormat: served.Format, Compression: served.Compression, ImageType: kind, BootMode: n.BootMode(), NodeUUID: n.UUID,
+		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known, Partitions: i.partitions,
 	}}
 }

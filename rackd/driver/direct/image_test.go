@@ -52,7 +52,7 @@ func TestImageErrorsNameAllFields(t *testing.T) {
 		`{"image_source":"http://h/i","image_compression":"bzip2","image_checksum":"` + strings.Repeat("a", 64) + `"}`:   {"bzip2", "xz"},
 		`{"image_source":"oci://h/i","image_checksum":"https://h/sums"}`:                                                 {"image_checksum", "registry"},
 		`{"image_source":"http://h/i","image_checksum":"http://"}`:                                                       {"image_checksum"},
-		`{"image_source":"http://h/i","image_type":"partition","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
+		`{"image_source":"http://h/i","image_type":"disk","root_device":[1],"image_checksum":"` + strings.Repeat("a", 64) + `"}`: {
 			"image_type", "root_device"},
 		`{"image_source":"http://h/i","root_device":{"colour":"red"},"image_checksum":"` + strings.Repeat("a", 64) + `"}`:          {`root device hint "colour" is unknown`},
 		`{"image_source":"http://h/i","root_device":"{\"size\": \">= much\"}","image_checksum":"` + strings.Repeat("a", 64) + `"}`: {"root device hint size"},

@@ -10,19 +10,13 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// refusedFields are those of instance_info that ask for what a deploy of a whole-disk image does not do, with the reason.
-// Fields with which clients only say what they have chosen (root_gb, local_gb, vcpus, memory_mb, display_name) are kept
-// and read by nobody, as in Ironic.
+// refusedFields are those of instance_info that ask for what no deploy to a disk does, with the reason. Fields with which clients
+// only say what they have chosen (local_gb, vcpus, memory_mb, display_name) are kept and not read, as in Ironic.
 var refusedFields = map[string]string{
-	"kernel":           "partition images are not supported: give a whole-disk image, and remove kernel and ramdisk",
-	"ramdisk":          "partition images are not supported: give a whole-disk image, and remove kernel and ramdisk",
-	"boot_iso":         "it is for the deploy interface ramdisk, which writes no disk",
-	"swap_mb":          "the disk gets only the partitions of the image",
-	"ephemeral_gb":     "the disk gets only the partitions of the image",
-	"ephemeral_format": "the disk gets only the partitions of the image",
-	"ks_template":      "it is for the deploy interface anaconda, which is not supported",
-	"ks_cfg":           "it is for the deploy interface anaconda, which is not supported",
-	"stage2":           "it is for the deploy interface anaconda, which is not supported",
+	"boot_iso":    "it is for the deploy interface ramdisk, which writes no disk",
+	"ks_template": "it is for the deploy interface anaconda, which is not supported",
+	"ks_cfg":      "it is for the deploy interface anaconda, which is not supported",
+	"stage2":      "it is for the deploy interface anaconda, which is not supported",
 }
 
 // unmet refuses what the instance asks for and would not get.
@@ -33,17 +27,32 @@ func unmet(n *node.Document) error {
 			wrong = append(wrong, fmt.Sprintf("instance_info has %s: %s", field, why))
 		}
 	}
-	if asksFor(n.InstanceString("preserve_ephemeral")) {
-		wrong = append(wrong, "instance_info has preserve_ephemeral: the whole disk is written")
-	}
-	if l := n.InstanceCapability("disk_label"); l != "" {
-		wrong = append(wrong, fmt.Sprintf("the capability disk_label is %q: a whole-disk image brings its own partition table", l))
+	if !isPartition(n) {
+		wrong = append(wrong, unmetByDisk(n)...)
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
 	slices.Sort(wrong)
 	return fmt.Errorf("node %s: %s: %w", n.Label(), strings.Join(wrong, "; "), driver.ErrInvalid)
+}
+
+// unmetByDisk is what the instance asks for and would not get of an image that holds a whole disk.
+func unmetByDisk(n *node.Document) (wrong []string) {
+	for _, field := range layoutFields {
+		if asksFor(n.InstanceString(field)) {
+			wrong = append(wrong, fmt.Sprintf("instance_info has %s: Cannot deploy whole disk image with swap or ephemeral size set. A partition image (image_type partition) has room for them", field))
+		}
+	}
+	for _, field := range []string{"kernel", "ramdisk"} {
+		if n.InstanceString(field) != "" {
+			wrong = append(wrong, fmt.Sprintf("instance_info has %s, and image_type says that the image holds a whole disk: remove one of the two", field))
+		}
+	}
+	if l := n.InstanceCapability(capDiskLabel); l != "" {
+		wrong = append(wrong, fmt.Sprintf("the capability disk_label is %q: a whole-disk image brings its own partition table", l))
+	}
+	return wrong
 }
 
 // asksFor reports whether a field's text asks for anything. Clients send 0 and False too.

@@ -16,13 +16,14 @@ import (
 const (
 	factRootDevice = "root_device"
 	factRootUUID   = "root_uuid"
+	factESPUUID    = "efi_system_part_uuid"
 	// factReceipt is the receipt of driver.FactImage.
 	factReceipt = "image_receipt"
 )
 
 // prepare brings an image into the rack's cache and notes which one it is. A rackd that takes the work over has a copy, and
 // may have no way to the image's server.
-func prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, error) {
+func (i Interface) prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, error) {
 	src := img.source
 	src.Given = t.Facts[factReceipt]
 	served, err := t.Images.PrepareDisk(ctx, src)
@@ -30,7 +31,7 @@ func prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, 
 		return served, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
 	}
 	t.Facts[driver.FactImage], t.Facts[factReceipt] = served.ID(), served.Receipt
-	return served, nil
+	return served, i.canWrite(t.Node, img, served)
 }
 
 // fetchImage gets the image into the rack's cache. writeImage asks for it again: by
@@ -40,7 +41,7 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	served, err := prepare(ctx, t, img)
+	served, err := i.prepare(ctx, t, img)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -57,6 +58,9 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	img, err := imageOf(t.Node)
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if i.by != nil {
+		return i.byWriter(ctx, t, img)
 	}
 	h := running{ID: t.WorkID + "/write_image"}
 	if err := reload(t, &h); err != nil {
@@ -80,12 +84,50 @@ func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outco
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the agent wrote the image, but its result cannot be read: %w", t.Node.Label(), err)
 	}
-	t.Facts[factRootDevice], t.Facts[factRootUUID] = written.RootDevice, written.RootUUID
-	if written.Written.DoneBytes > 0 { // ironic-python-agent does not say, and may hold some of the image in memory
-		t.Facts[factReadBack] = "true"
+	wrote(t, written)
+	if img.partitions != nil {
+		if err := i.partitionUUIDs(ctx, t, written); err != nil {
+			return driver.Outcome{}, err
+		}
 	}
-	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
 	return driver.Done(), nil
+}
+
+// partitionUUIDs notes by which names the boot loader of a partition image finds its partitions. ironic-python-agent tells them
+// when it is asked.
+func (i Interface) partitionUUIDs(ctx context.Context, t *driver.Task, written agentapi.PrepareImageResult) error {
+	if written.PartitionUUIDs == nil {
+		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/get_partition_uuids", agentapi.CmdPartitionUUIDs, struct{}{})
+		if err != nil {
+			return fmt.Errorf("node %s: ask the agent for the partitions that it has made: %w", t.Node.Label(), err)
+		}
+		if written.PartitionUUIDs, err = uuidsOf(cmd.Result); err != nil {
+			return fmt.Errorf("node %s: the agent wrote the image, and does not say to which partitions: %w", t.Node.Label(), err)
+		}
+	}
+	if written.Root != "" {
+		t.Facts[factRootUUID] = written.Root
+	}
+	if t.Facts[factRootUUID] == "" {
+		return fmt.Errorf("node %s: the agent wrote the partition image, and tells no identifier of the root file system, so no boot loader can be installed: is the image's file system one that it knows?", t.Node.Label())
+	}
+	t.Facts[factESPUUID] = written.ESP
+	return nil
+}
+
+// uuidsOf reads the result of standby.get_partition_uuids, which ironic-python-agent wraps once more.
+func uuidsOf(raw json.RawMessage) (*agentapi.PartitionUUIDs, error) {
+	var said struct {
+		agentapi.PartitionUUIDs
+		Result *agentapi.PartitionUUIDs `json:"result"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return nil, err
+	}
+	if said.Result != nil {
+		return said.Result, nil
+	}
+	return &said.PartitionUUIDs, nil
 }
 
 // onceMore verifies an image that an agent got with a wrong checksum, and gives the command a second
@@ -132,7 +174,7 @@ func resultOf(raw json.RawMessage) (written agentapi.PrepareImageResult, err err
 
 // offer fetches the image into the rack's cache and says where the agent gets it.
 func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agentapi.PrepareImageParams, error) {
-	served, err := prepare(ctx, t, img)
+	served, err := i.prepare(ctx, t, img)
 	if err != nil {
 		return agentapi.PrepareImageParams{}, err
 	}

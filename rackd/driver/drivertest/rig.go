@@ -361,6 +361,8 @@ func (a rigAgent) Booted(since time.Time) bool {
 	return !a.r.called.IsZero() && !a.r.called.Before(since)
 }
 
+func (rigAgent) Host() string { return "127.0.0.1" }
+
 func (a rigAgent) Start(_ context.Context, f driver.Fence, id, name string, params any) (agentapi.Command, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {

@@ -85,6 +85,7 @@ type double struct {
 	orders   []string
 	lose     bool
 	fails    string
+	half     bool // the next order is carried out, and its answer breaks off
 	password string
 }
 
@@ -123,6 +124,11 @@ func (d *double) serve(w http.ResponseWriter, r *http.Request) {
 		d.on = true
 	case "PowerOffCabinet", "RequestShutdownAndOff":
 		d.on = false
+	}
+	if d.half {
+		d.half = false
+		fmt.Fprint(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Status>\n<Val")
+		return
 	}
 	if d.lose {
 		d.lose = false

@@ -133,7 +133,7 @@ func judge(raw []byte) error {
 	d.Strict = false
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // they say UTF-8 in several ways
 	if err := d.Decode(&status); err != nil || status.Value == "" {
-		return errors.New("its answer is no SCCI that can be read")
+		return &bmc.Failure{Class: bmc.Unknown, Said: "the order with what is no SCCI that can be read"}
 	}
 	if v := strings.TrimSpace(status.Value); v != "0" {
 		return &bmc.Failure{Said: fmt.Sprintf("SCCI status %s: %s %s", v, status.Error, status.Message)}

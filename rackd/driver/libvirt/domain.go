@@ -62,6 +62,16 @@ func (d *Driver) describe(ctx context.Context, n *node.Document, doing string, l
 	})
 }
 
+// Account implements driver.Accounted: the host's, which its machines share.
+func (*Driver) Account(n *node.Document) string {
+	t, err := parse(n)
+	if err != nil {
+		return ""
+	}
+	sum := t.sum()
+	return hex.EncodeToString(sum[:])
+}
+
 // LocatesBMC implements driver.Located: a virtual machine has none to look for.
 func (*Driver) LocatesBMC() {}
 

@@ -114,6 +114,15 @@ func (d *Driver) Validate(n *node.Document) error {
 	return t.Web.Validate(n, d.opts)
 }
 
+// Account implements driver.Accounted.
+func (*Driver) Account(n *node.Document) string {
+	t, err := parse(n)
+	if err != nil {
+		return ""
+	}
+	return t.AccountName()
+}
+
 // LocatesBMC implements driver.Located.
 func (*Driver) LocatesBMC() {}
 

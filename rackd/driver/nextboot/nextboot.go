@@ -28,6 +28,8 @@ type Boot struct {
 type Devices struct {
 	mu   sync.Mutex
 	news map[string]Boot // by node, what its document may not have yet
+	// told has the changes whose device a machine was told, by node. Whether the machine has started is not known.
+	told map[string]int64
 }
 
 func inDocument(n *node.Document) (b Boot) {
@@ -66,6 +68,29 @@ func (d *Devices) Keep(n *node.Document, device driver.BootDevice, once bool) {
 		d.news = map[string]Boot{}
 	}
 	d.news[n.UUID] = Boot{b.Changes + 1, device, once}
+}
+
+// Told notes that the machine was told its device, and to start, and that the answer was lost.
+func (d *Devices) Told(n *node.Document) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told == nil {
+		d.told = map[string]int64{}
+	}
+	d.told[n.UUID] = d.newest(n).Changes
+}
+
+// Runs notes that the machine was found running. If the start whose answer was lost has happened, a device for a single start is
+// used up.
+func (d *Devices) Runs(n *node.Document) {
+	d.mu.Lock()
+	changes, lost := d.told[n.UUID]
+	delete(d.told, n.UUID)
+	b := d.newest(n)
+	d.mu.Unlock()
+	if lost && b.Once && b.Changes == changes {
+		d.Keep(n, "", false)
+	}
 }
 
 // Kept is driver.Keeper's.

@@ -33,22 +33,12 @@ func (d *Driver) Events(ctx context.Context, n *node.Document) (driver.EventStre
 	var uri, token string
 	var from account
 	err := d.pool.with(ctx, nil, n, "look for a stream of events", func(s *session, a account, c *gofish.APIClient) error {
-		var root struct{ EventService ref }
-		if err := fetch(c, "/redfish/v1/", &root); err != nil {
+		events, err := eventsOf(c)
+		if err != nil {
 			return err
 		}
-		if root.EventService.Path == "" {
-			return fmt.Errorf("it has no event service: %w", driver.ErrUnsupported)
-		}
-		var events struct {
-			ServiceEnabled     *bool
-			ServerSentEventURI string `json:"ServerSentEventUri"`
-		}
-		if err := fetch(c, root.EventService.Path, &events); err != nil {
-			return err
-		}
-		if !strings.HasPrefix(events.ServerSentEventURI, "/") || events.ServiceEnabled != nil && !*events.ServiceEnabled {
-			return fmt.Errorf("it has no stream of events, or has it switched off: %w", driver.ErrUnsupported)
+		if !strings.HasPrefix(events.ServerSentEventURI, "/") {
+			return fmt.Errorf("it has no stream of events: %w", driver.ErrUnsupported)
 		}
 		uri, from = events.ServerSentEventURI, a
 		if s.token {

@@ -17,6 +17,7 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"net/http"
@@ -184,7 +185,7 @@ func sorted(answer bmc.Answer, write bool) (any, error) {
 			f.Class = bmc.Unknown
 		}
 		return nil, f
-	case r.Error != nil && r.Error.Code != 0:
+	case r.Error != nil && (r.Error.Code != 0 || r.Error.Message != ""):
 		return nil, &bmc.Failure{Said: said}
 	}
 	return r.Result, nil
@@ -252,6 +253,9 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 	err := d.with(ctx, n, fmt.Sprintf("set the power to %q", goal), func(s service) error {
 		is, err := s.power(ctx)
 		if err != nil || is == goal || is == driver.PowerOff && goal == driver.SoftPowerOff {
+			if err == nil && is == driver.PowerOn {
+				d.boots.Runs(n)
+			}
 			return err
 		}
 		wanted := goal
@@ -266,8 +270,11 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 		}
 		return s.order(ctx, f, "setPowerState", map[string]any{"state": words[wanted]})
 	})
-	if err == nil && started && next.Once {
+	switch {
+	case err == nil && started && next.Once:
 		d.boots.Keep(n, "", false) // used up
+	case started && errors.Is(err, driver.ErrUnknown):
+		d.boots.Told(n)
 	}
 	return err
 }

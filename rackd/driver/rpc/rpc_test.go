@@ -37,6 +37,7 @@ type double struct {
 	on      map[string]bool
 	told    []string
 	fail    bool
+	noCode  bool // of that failure
 }
 
 func newDouble(t *testing.T) *double {
@@ -82,7 +83,11 @@ func (d *double) answer(w http.ResponseWriter, r *http.Request) {
 		d.Read()
 		say(http.StatusOK, map[string]any{"result": map[bool]string{true: "on", false: "off"}[d.on[m.Host]]})
 	case d.fail:
-		say(http.StatusOK, problem(7, "the relay is stuck"))
+		code := 7
+		if d.noCode {
+			code = 0
+		}
+		say(http.StatusOK, problem(code, "the relay is stuck"))
 	case m.Method == "setPowerState":
 		state, _ := m.Params["state"].(string)
 		d.told = append(d.told, m.Host+" "+state)
@@ -161,6 +166,11 @@ func TestBootDevicesAreToldBeforeStarts(t *testing.T) {
 	if err := d.SetPower(t.Context(), f, n, driver.PowerOff); err == nil || !strings.Contains(err.Error(), "error 7: the relay is stuck") {
 		t.Errorf("%v", err)
 	}
+	s.Set(func() { s.noCode = true })
+	if err := d.SetPower(t.Context(), f, n, driver.PowerOff); err == nil || !strings.Contains(err.Error(), "the relay is stuck") {
+		t.Errorf("an error without a code: %v", err)
+	}
+	s.Set(func() { s.noCode = false })
 	if _, err := d.PowerState(t.Context(), s.node(map[string]any{fieldMachine: "none"})); err == nil || !strings.Contains(err.Error(), "no such machine") {
 		t.Errorf("%v", err)
 	}

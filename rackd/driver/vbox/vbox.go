@@ -108,6 +108,15 @@ func (d *Driver) Validate(n *node.Document) error {
 	return t.Web.Validate(n, d.opts)
 }
 
+// Account implements driver.Accounted.
+func (*Driver) Account(n *node.Document) string {
+	t, err := parse(n)
+	if err != nil {
+		return ""
+	}
+	return t.AccountName()
+}
+
 // LocatesBMC implements driver.Located: a virtual machine has none to look for.
 func (*Driver) LocatesBMC() {}
 
@@ -237,7 +246,7 @@ func (h host) start(ctx context.Context, f driver.Fence) error {
 		return err
 	}
 	// The machine runs on without the session that has started it; one that was not started holds no lock.
-	defer func() { _, _ = h.ask(ctx, "ISession_unlockMachine", "_this", own) }()
+	defer h.letGo(ctx, own)
 	progress, err := h.order(ctx, f, "IMachine_launchVMProcess", "_this", h.id, "session", own, "type", "headless", "environment", "")
 	if err != nil {
 		return err
@@ -269,15 +278,25 @@ func (h host) locked(ctx context.Context, kind string, do func(own string) error
 	if err != nil {
 		return err
 	}
+	defer h.letGo(ctx, own) // also when the answer to the lock is lost, or do panics
 	if err := patiently(ctx, func() error {
 		_, err := h.ask(ctx, "IMachine_lockMachine", "_this", h.id, "session", own, "lockType", kind)
 		return err
 	}); err != nil {
 		return err
 	}
-	err = do(own)
-	_, _ = h.ask(ctx, "ISession_unlockMachine", "_this", own) // a machine that stopped has let it go
-	return err
+	return do(own)
+}
+
+// letGoWithin bounds the unlocking of a machine.
+const letGoWithin = 5 * time.Second
+
+// letGo unlocks the machine, also when the call is over: the web service keeps a lock for as long as the login, which goes on. A
+// machine that has stopped has let it go.
+func (h host) letGo(ctx context.Context, own string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoWithin)
+	defer cancel()
+	_, _ = h.ask(ctx, "ISession_unlockMachine", "_this", own)
 }
 
 // done waits for the end of what was begun, and tells how it ended. VirtualBox forgets what is over.

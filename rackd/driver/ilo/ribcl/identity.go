@@ -34,6 +34,9 @@ func (t *turn) describe() (e element, err error) {
 	if resp.StatusCode != http.StatusOK {
 		return e, bmc.StatusFailure(resp.StatusCode, false, http.StatusText(resp.StatusCode), nil)
 	}
+	if err := bmc.CheckXML(raw); err != nil {
+		return e, err
+	}
 	if err := xml.Unmarshal(raw, &e); err != nil || e.XMLName.Local != "RIMP" {
 		return e, errors.New("what it tells of itself cannot be read")
 	}

@@ -214,9 +214,17 @@ func (t *turn) run(section, mode, command string, attributes map[string]string, 
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, bmc.StatusFailure(resp.StatusCode, write, http.StatusText(resp.StatusCode), nil)
+		f := bmc.StatusFailure(resp.StatusCode, write, http.StatusText(resp.StatusCode), nil)
+		if resp.StatusCode == http.StatusUnauthorized {
+			return nil, bmc.RefusedLogin(f)
+		}
+		return nil, f
 	}
-	return parse(string(raw))
+	parts, err := parse(string(raw))
+	if _, refused := errors.AsType[*bmc.Failure](err); err != nil && write && !refused {
+		return nil, &bmc.Failure{Class: bmc.Unknown, Said: "a write, but " + err.Error()}
+	}
+	return parts, err
 }
 
 // element is an element of an answer.
@@ -269,6 +277,9 @@ func (e element) all(name string) (list []element) {
 
 // parse splits an answer, which is several documents one after the other, and refuses what one of them refuses.
 func parse(answer string) (parts []element, err error) {
+	if err := bmc.CheckXML([]byte(answer)); err != nil {
+		return nil, err
+	}
 	for _, text := range strings.Split(answer, "<?xml")[1:] {
 		_, text, _ = strings.Cut(text, "?>")
 		d := xml.NewDecoder(strings.NewReader(text))

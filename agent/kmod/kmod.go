@@ -1,4 +1,7 @@
-package pid1
+// Package kmod loads kernel modules that the ramdisk carries.
+//
+// It may import nothing of the project. Invariant: a module that cannot be loaded is told, and the others are loaded all the same.
+package kmod
 
 import (
 	"bufio"
@@ -11,11 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ModuleList names the modules to load: one path a line, in an order in which each
-// comes after those it needs. The ramdisk builder writes it.
-const ModuleList = "/etc/modules.list"
+// Lists name modules: one path a line, in an order in which each comes after those it needs. The ramdisk builder writes them.
+const (
+	// Boot are those that are loaded first of all.
+	Boot = "/etc/modules.list"
+	// ISCSI are those of an iSCSI target, which few deploys need.
+	ISCSI = "/etc/modules-iscsi.list"
+	// FileSystems are those that are needed to mount what images have. Most boots of the ramdisk need none.
+	FileSystems = "/etc/modules-filesystems.list"
+)
 
-func loadModules(log *slog.Logger, list string) {
+// Load loads the modules of a list. What cannot be loaded is told in the log.
+func Load(log *slog.Logger, list string) {
 	f, err := os.Open(list)
 	if err != nil {
 		log.Warn("no kernel modules to load", "error", err)

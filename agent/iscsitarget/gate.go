@@ -1,0 +1,154 @@
+package iscsitarget
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// gate is the door to a target on loopback: it takes in one address, and copies what that says.
+type gate struct {
+	from   netip.Addr
+	inside string
+	log    *slog.Logger
+	port   int
+	l      net.Listener
+	done   chan struct{} // closed by close
+	// changed has one place: a connection has come or gone.
+	changed chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[net.Conn]bool
+	in     int // connections that are through
+	wg     sync.WaitGroup
+}
+
+// open opens the gate to a server on loopback.
+func open(ctx context.Context, port int, from netip.Addr, inside string, log *slog.Logger) (*gate, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
+	if err != nil {
+		return nil, err
+	}
+	g := &gate{from: from.Unmap(), inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
+		conns: map[net.Conn]bool{}}
+	g.wg.Go(g.accept)
+	return g, nil
+}
+
+func (g *gate) accept() {
+	for {
+		c, err := g.l.Accept()
+		if err != nil {
+			return
+		}
+		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
+		if err != nil || at.Addr().Unmap().WithZone("") != g.from.WithZone("") {
+			g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String())
+			c.Close()
+			continue
+		}
+		g.wg.Go(func() { g.pass(c) })
+	}
+}
+
+// keep remembers a connection, to close it with the gate; false: the gate is closed.
+func (g *gate) keep(c net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		c.Close()
+		return false
+	}
+	g.conns[c] = true
+	return true
+}
+
+func (g *gate) forget(c net.Conn) {
+	c.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, c)
+}
+
+// count counts those who are through.
+func (g *gate) count(by int) {
+	g.mu.Lock()
+	g.in += by
+	g.mu.Unlock()
+	select {
+	case g.changed <- struct{}{}:
+	default:
+	}
+}
+
+// pass copies in both directions until one side ends. The kernel does it, by splice.
+func (g *gate) pass(c net.Conn) {
+	if !g.keep(c) {
+		return
+	}
+	defer g.forget(c)
+	to, err := net.DialTimeout("tcp", g.inside, 10*time.Second)
+	if err != nil {
+		g.log.Error("the iSCSI target does not answer", "error", err)
+		return
+	}
+	if !g.keep(to) {
+		return
+	}
+	defer g.forget(to)
+	g.count(1)
+	defer g.count(-1)
+	back := make(chan struct{})
+	g.wg.Go(func() {
+		defer close(back)
+		_, _ = io.Copy(c, to) // an end of either side is an end of both
+		c.Close()
+	})
+	_, _ = io.Copy(to, c)
+	to.Close()
+	<-back
+}
+
+// watch calls idle when no connection is through the gate for that long. It returns when the gate closes.
+func (g *gate) watch(limit time.Duration, idle func()) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-g.done:
+			return
+		case <-g.changed:
+			g.mu.Lock()
+			in := g.in
+			g.mu.Unlock()
+			if timer.Stop(); in == 0 {
+				timer.Reset(limit)
+			}
+		case <-timer.C:
+			idle()
+			return
+		}
+	}
+}
+
+// close ends the gate and all connections, and returns when they have ended.
+func (g *gate) close() {
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		close(g.done)
+		g.l.Close()
+		for c := range g.conns {
+			c.Close()
+		}
+	}
+	g.mu.Unlock()
+	g.wg.Wait()
+}

@@ -1,0 +1,142 @@
+package iscsitarget
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// echo answers on loopback with what it is sent.
+func echo(t *testing.T) (at string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { defer c.Close(); _, _ = io.Copy(c, c) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); running.Wait() })
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, g *gate, from string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	c, err := d.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The gate copies for one address, turns others away, and ends what runs when it closes.
+func TestGateLetsOneAddressIn(t *testing.T) {
+	g, err := open(t.Context(), 0, netip.MustParseAddr("::ffff:127.0.0.2"), echo(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	c := dial(t, g, "127.0.0.2")
+	got := make([]byte, 5)
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	stranger := dial(t, g, "127.0.0.3")
+	if n, err := stranger.Read(got); err == nil {
+		t.Errorf("a stranger reads %q", got[:n])
+	}
+	g.close()
+	if n, err := c.Read(got); err == nil {
+		t.Errorf("after the end %q is read", got[:n])
+	}
+	if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port)); err == nil {
+		c.Close()
+		t.Error("the gate is closed and takes connections")
+	}
+}
+
+// A gate without connections ends; one with a connection stays.
+func TestGateEndsWhenIdle(t *testing.T) {
+	g, err := open(t.Context(), 0, netip.MustParseAddr("127.0.0.1"), echo(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	ended := make(chan time.Time, 1)
+	c := dial(t, g, "127.0.0.1")
+	got := make([]byte, 1)
+	if _, err := c.Write(got); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, got); err != nil { // it is through
+		t.Fatal(err)
+	}
+	go g.watch(100*time.Millisecond, func() { ended <- time.Now() })
+	select {
+	case <-ended:
+		t.Error("it ends while somebody is through")
+	case <-time.After(400 * time.Millisecond):
+	}
+	gone := time.Now()
+	c.Close()
+	select {
+	case at := <-ended:
+		if at.Sub(gone) < 50*time.Millisecond {
+			t.Errorf("it ends %s after the last has gone", at.Sub(gone))
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end")
+	}
+}
+
+// What is no name or secret reaches neither a path nor an attribute of the kernel.
+func TestOptionsAreChecked(t *testing.T) {
+	good := Options{IQN: "iqn.2008-10.org.openstack:0198", Initiator: "iqn.2026-11.dev.ironyard:a1", Port: 3260, From: netip.MustParseAddr("10.0.0.1"),
+		User: "rackd-01", Secret: "0123456789abcdef", TargetUser: "agent-01", TargetSecret: "fedcba9876543210"}
+	if err := good.check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"a path":          func(o *Options) { o.IQN = "iqn.2008-10.org/../../core" },
+		"two dots":        func(o *Options) { o.IQN = "iqn.2008-10.org:a..b" },
+		"no name":         func(o *Options) { o.Initiator = "" },
+		"a long name":     func(o *Options) { o.Initiator = "iqn.2008-10.org:" + strings.Repeat("a", 223) },
+		"a line":          func(o *Options) { o.Secret = "0123456789abcdef\nx" },
+		"a short secret":  func(o *Options) { o.TargetSecret = "1" },
+		"nobody":          func(o *Options) { o.From = netip.Addr{} },
+		"the inside port": func(o *Options) { o.Port = insidePort },
+	} {
+		o := good
+		if change(&o); o.check() == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	s := &Server{Log: slog.New(slog.DiscardHandler)}
+	if _, err := s.Start(t.Context(), "/dev/null", Options{}); err == nil || !strings.HasPrefix(err.Error(), "Error starting iSCSI target: ") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Errorf("where there is no target: %v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/ops/virtual/partitionimage"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// A real Debian that comes as a partition image is deployed by a request of Ironic's fields and boots by BIOS from the disk that was
+// laid out for it. It is rebuilt, and finds what the first instance has left on the ephemeral partition. ops/ramdisk has the quick part.
+func TestPartitionImage(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("writes a real Debian twice; set IRONYARD_HARDWARE=1")
+	}
+	ctx := limit(t, 25*time.Minute)
+	image, err := partitionimage.Build(ctx, partitionCache, partitionimage.Debian)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(image.Path, filepath.Join(imageFolder, filepath.Base(image.Path))); err != nil {
+		t.Fatal(err)
+	}
+	o := theRack.Operator
+	id := enrolled(ctx, t, "part-0", nil)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	info := map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
+		"image_type": "partition", "root_gb": 1, "swap_mb": 64, "ephemeral_gb": 1}
+	instance := func(verb string) string {
+		t.Helper()
+		if err := o.Set(ctx, id, "/instance_info", info); err != nil {
+			t.Fatal(err)
+		}
+		console := consoleFromNow(t, "part-0")
+		if err := o.Ask(ctx, id, verb, map[string]any{"meta_data": map[string]any{"hostname": "part-instance"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		for {
+			line, err := console.Wait(ctx, regexp.MustCompile(partitionimage.Mark+".*"))
+			if err != nil {
+				t.Fatalf("no instance on the console: %v\n%s", err, said.String())
+			}
+			said.WriteString(line + "\n")
+			if strings.Contains(line, partitionimage.Up) {
+				return said.String()
+			}
+		}
+	}
+	said := instance("active")
+	for _, want := range []string{"firmware bios", "root /dev/vda4 ext4", "root=UUID=", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "part-instance"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the instance does not say %q:\n%s", want, said)
+		}
+	}
+	info["preserve_ephemeral"] = true
+	if said := instance("rebuild"); !strings.Contains(said, "kept by the first instance") {
+		t.Errorf("the ephemeral partition did not survive the rebuild:\n%s", said)
+	}
+	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+		t.Fatal(err)
+	}
+}

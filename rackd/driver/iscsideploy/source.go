@@ -1,0 +1,220 @@
+package iscsideploy
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/lima-vm/go-qcow2reader/image"
+	"github.com/lima-vm/go-qcow2reader/image/qcow2"
+	"github.com/therootcompany/xz"
+
+	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+func init() {
+	// The reader knows zlib by itself; the registry is the library's, process-wide.
+	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	})
+}
+
+// source reads the disk within an image file from start to end.
+type source interface {
+	// size in bytes; 0: not known yet.
+	size() int64
+	// next fills p, or tells that the next zero bytes are zeros. io.EOF: the disk has ended. A short piece is its last.
+	next(p []byte) (n int, zero int64, err error)
+	// check says whether the file that was read is the promised one. It is asked after io.EOF.
+	check() error
+	close()
+}
+
+// damagedError says that the rack's copy of an image is not what it was.
+type damagedError struct{ text string }
+
+func (e *damagedError) Error() string { return e.text }
+
+// openSource reads the file of an image of the cache.
+func openSource(f *os.File, i driver.DiskImage) (source, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if i.Format == diskformat.QCOW2 {
+		return openQcow2(f)
+	}
+	s := &stream{hash: sha256.New(), want: i.HashValue, done: func() {}}
+	if i.HashAlgo == "sha512" {
+		s.hash = sha512.New()
+	}
+	s.file = io.TeeReader(f, s.hash)
+	s.plain = s.file
+	switch i.Compression {
+	case "":
+		s.bytes = info.Size()
+	case diskformat.Gzip:
+		if s.plain, err = gzip.NewReader(s.file); err != nil {
+			return nil, fmt.Errorf("the image cannot be unpacked as gzip: %w", err)
+		}
+	case diskformat.Zstd:
+		z, err := zstd.NewReader(s.file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, fmt.Errorf("the image cannot be unpacked as zstd: %w", err)
+		}
+		s.plain, s.done = z, z.Close
+	case diskformat.XZ:
+		if s.plain, err = xz.NewReader(bufio.NewReaderSize(s.file, 1<<20), maxDictionary); err != nil {
+			return nil, fmt.Errorf("the image cannot be unpacked as xz: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("the image is compressed as %q, which the deploy interface iscsi does not read: %w", i.Compression, driver.ErrInvalid)
+	}
+	return s, nil
+}
+
+// maxDictionary bounds the memory for an xz file, in bytes, as agents have it: `xz -9` needs as much.
+const maxDictionary = 64 << 20
+
+// stream is a raw image, hashed as it is stored.
+type stream struct {
+	file, plain io.Reader
+	hash        hash.Hash
+	want        string
+	bytes, read int64
+	done        func()
+}
+
+func (s *stream) size() int64 { return s.bytes }
+
+// zeros to compare with.
+var zeros [64 << 10]byte
+
+// isZero reports whether p holds zeros alone.
+func isZero(p []byte) bool {
+	for len(p) > 0 {
+		n := min(len(p), len(zeros))
+		if !bytes.Equal(p[:n], zeros[:n]) {
+			return false
+		}
+		p = p[n:]
+	}
+	return true
+}
+
+func (s *stream) next(p []byte) (int, int64, error) {
+	n, err := io.ReadFull(s.plain, p)
+	if n == 0 {
+		return 0, 0, err
+	}
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, 0, err
+	}
+	if s.read == 0 {
+		if err := raw(p[:n]); err != nil {
+			return 0, 0, err
+		}
+	}
+	s.read += int64(n)
+	if n == len(p) && isZero(p) {
+		return 0, int64(n), nil
+	}
+	return n, 0, nil
+}
+
+// raw refuses content that is not a disk's.
+func raw(head []byte) error {
+	found := diskformat.Sniff(head)
+	if c := diskformat.Compression(head); c != "" {
+		found = c + "-compressed"
+	}
+	if found != diskformat.Raw {
+		return fmt.Errorf("the image is declared as raw but its content is %s: correct the image's disk format or compression: %w", found, driver.ErrInvalid)
+	}
+	return nil
+}
+
+func (s *stream) check() error {
+	if _, err := io.Copy(io.Discard, s.file); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(s.hash.Sum(nil)); got != s.want {
+		return &damagedError{fmt.Sprintf("the rack's copy of the image has checksum %s, expected %s", got, s.want)}
+	}
+	return nil
+}
+
+func (s *stream) close() { s.done() }
+
+// sparse is a qcow2 file, whose table tells what is zero. The cache has compared its checksum.
+type sparse struct {
+	image image.Image
+	bytes int64
+	off   int64
+}
+
+func openQcow2(f *os.File) (source, error) {
+	head := make([]byte, diskformat.QCOW2HeaderLen)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	size, err := diskformat.QCOW2Header(head[:n])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, driver.ErrInvalid)
+	}
+	img, err := qcow2.Open(f, func(io.ReaderAt, image.Type) (image.Image, error) {
+		return nil, errors.New("the file refers to another file")
+	})
+	if err == nil {
+		err = img.Readable()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the qcow2 file cannot be read: %w", err)
+	}
+	return &sparse{image: img, bytes: size}, nil
+}
+
+func (s *sparse) size() int64 { return s.bytes }
+
+func (s *sparse) next(p []byte) (int, int64, error) {
+	left := s.bytes - s.off
+	if left == 0 {
+		return 0, 0, io.EOF
+	}
+	n := min(left, int64(len(p)))
+	extent, err := s.image.Extent(s.off, left)
+	if err != nil {
+		return 0, 0, err
+	}
+	if zero := extent.Length / int64(len(p)) * int64(len(p)); (!extent.Allocated || extent.Zero) && zero > 0 {
+		s.off += zero
+		return 0, zero, nil
+	}
+	got, err := s.image.ReadAt(p[:n], s.off)
+	if int64(got) != n {
+		return 0, 0, fmt.Errorf("the qcow2 file cannot be read at %d: %w", s.off, err)
+	}
+	s.off += n
+	if n == int64(len(p)) && isZero(p) {
+		return 0, n, nil
+	}
+	return int(n), 0, nil
+}
+
+func (*sparse) check() error { return nil }
+func (*sparse) close()       {}

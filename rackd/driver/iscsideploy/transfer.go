@@ -1,0 +1,270 @@
+package iscsideploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ironyard/ironyard/rackd/iscsi"
+)
+
+const (
+	// headSize is how much of the image's start is written at the end.
+	headSize = 1 << 20
+	// depth is how many writes are under way.
+	depth = 16
+	// zeroRun bounds zeros that are made at once, so that a run of the step stays short.
+	zeroRun = 256 << 20
+)
+
+// transfer is one image on its way. It belongs to the step's goroutine, or to the timer that ends it.
+type transfer struct {
+	session *iscsi.Session
+	disk    *iscsi.Disk
+	done    func()
+	src     source
+	end     *time.Timer // closes it when the step does not go on
+	command string      // id of the agent's command that exported the disk
+
+	device string // the agent's name of the disk
+	off    int64  // of the image, read so far
+	resume int64  // what is on the disk from an earlier session
+	head   []byte
+	zero   struct{ off, n int64 }
+	ring   []slot
+	next   int
+	begun  time.Time
+	saved  time.Time // when the progress was last flushed and kept
+	flushs int64     // how far it was then
+
+	samples samples
+	read    bool // the image has been read to its end, and all of it was sent
+	checked int  // samples that were read back
+}
+
+// slot is a buffer and the write that uses it.
+type slot struct {
+	buf []byte
+	on  *iscsi.Pending
+}
+
+func newTransfer(s *iscsi.Session, d *iscsi.Disk, src source) *transfer {
+	t := &transfer{session: s, disk: d, src: src, begun: time.Now(), saved: time.Now(), samples: newSamples(d.Size()), ring: make([]slot, depth)}
+	for i := range t.ring {
+		t.ring[i].buf = make([]byte, iscsi.Largest)
+	}
+	return t
+}
+
+func (t *transfer) close() {
+	t.session.Close()
+	t.src.close()
+	t.done()
+}
+
+// differentError says that a disk does not hold what was written to it, although it reported no error.
+type differentError struct {
+	device string
+	off, n int64
+}
+
+func (e *differentError) Error() string {
+	return fmt.Sprintf("disk %s does not hold what was written: %d bytes at %d read back differently; the disk, its cable or its controller is faulty", e.device, e.n, e.off)
+}
+
+// step brings the transfer forward until a time, or to its end; before the head is written.
+func (t *transfer) step(ctx context.Context, until time.Time, fence func() error) (ended bool, err error) {
+	for !t.read && time.Now().Before(until) {
+		if err := fence(); err != nil {
+			return false, err
+		}
+		if err := t.piece(ctx); err != nil {
+			return false, err
+		}
+	}
+	if !t.read {
+		return false, nil
+	}
+	for t.checked < len(t.samples.kept) {
+		if time.Now().After(until) {
+			return false, nil
+		}
+		if k := t.samples.kept[t.checked]; k.n > 0 && k.off >= headSize {
+			if err := t.compare(ctx, k); err != nil {
+				return false, err
+			}
+		}
+		t.checked++
+	}
+	return true, nil
+}
+
+// padded is n rounded up to whole blocks of the disk.
+func (t *transfer) padded(n int64) int64 {
+	b := t.disk.Block()
+	return (n + b - 1) / b * b
+}
+
+func (t *transfer) compare(ctx context.Context, k sample) error {
+	got := make([]byte, t.padded(k.n))
+	if err := t.disk.Read(ctx, got, k.off); err != nil {
+		return fmt.Errorf("reading disk %s back: %w", t.device, err)
+	}
+	if !t.samples.fits(k, got) {
+		return &differentError{t.device, k.off, k.n}
+	}
+	return nil
+}
+
+// piece takes the next piece of the image and sends it.
+func (t *transfer) piece(ctx context.Context) error {
+	s := &t.ring[t.next]
+	if err := t.settled(ctx, s); err != nil {
+		return err
+	}
+	n, zero, err := t.src.next(s.buf)
+	if errors.Is(err, io.EOF) {
+		return t.ends(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	off, size := t.off, max(int64(n), zero)
+	if off+size > t.disk.Size() {
+		return fmt.Errorf("disk %s is too small: it has %d bytes, the image more than that; choose another disk (root device hints) or a smaller image", t.device, t.disk.Size())
+	}
+	t.off += size
+	if zero > 0 {
+		t.samples.note(nil, off, zero)
+		if k := min(zero, max(0, headSize-off)); k > 0 {
+			t.head = append(t.head, make([]byte, k)...)
+			off, zero = off+k, zero-k
+		}
+		return t.zeros(ctx, off, zero)
+	}
+	t.samples.note(s.buf[:n], off, int64(n))
+	if off < headSize { // pieces divide it
+		t.head = append(t.head, s.buf[:n]...)
+		return nil
+	}
+	if off+int64(n) <= t.resume {
+		return nil
+	}
+	if err := t.makeZeros(ctx); err != nil {
+		return err
+	}
+	whole := s.buf[:t.padded(int64(n))]
+	clear(whole[n:])
+	if s.on, err = t.disk.Write(whole, off); err != nil {
+		return err
+	}
+	t.next = (t.next + 1) % len(t.ring)
+	return nil
+}
+
+// settled waits until a slot is free.
+func (t *transfer) settled(ctx context.Context, s *slot) error {
+	if s.on == nil {
+		return nil
+	}
+	on := s.on
+	s.on = nil
+	if err := on.Wait(ctx); err != nil {
+		return fmt.Errorf("writing to disk %s: %w", t.device, err)
+	}
+	return nil
+}
+
+// drain waits until all that was sent is written.
+func (t *transfer) drain(ctx context.Context) (err error) {
+	for i := range t.ring {
+		err = errors.Join(err, t.settled(ctx, &t.ring[i]))
+	}
+	return err
+}
+
+// zeros notes zeros to be made.
+func (t *transfer) zeros(ctx context.Context, off, n int64) error {
+	if off+n <= t.resume || n == 0 {
+		return nil
+	}
+	if off < t.resume {
+		at := t.resume / t.disk.Block() * t.disk.Block()
+		off, n = at, off+n-at
+	}
+	if t.zero.n > 0 && t.zero.off+t.zero.n != off {
+		if err := t.makeZeros(ctx); err != nil {
+			return err
+		}
+	}
+	if t.zero.n == 0 {
+		t.zero.off = off
+	}
+	if t.zero.n += n; t.zero.n >= zeroRun {
+		return t.makeZeros(ctx)
+	}
+	return nil
+}
+
+func (t *transfer) makeZeros(ctx context.Context) error {
+	off, n := t.zero.off, t.zero.n
+	t.zero.n = 0
+	if err := t.disk.Zero(ctx, off, min(t.padded(n), t.disk.Size()-off)); err != nil {
+		return fmt.Errorf("zeroing disk %s: %w", t.device, err)
+	}
+	return nil
+}
+
+// flush returns when all of the image that was read is on the medium, but for its start.
+func (t *transfer) flush(ctx context.Context) error {
+	if err := errors.Join(t.makeZeros(ctx), t.drain(ctx)); err != nil {
+		return err
+	}
+	if err := t.disk.Flush(ctx); err != nil {
+		return fmt.Errorf("flushing disk %s: %w", t.device, err)
+	}
+	t.flushs = t.off
+	return nil
+}
+
+// ends takes in that the image has been read.
+func (t *transfer) ends(ctx context.Context) error {
+	if t.off < 512 {
+		return fmt.Errorf("the image holds only %d bytes, less than a disk's first sector", t.off)
+	}
+	if err := t.src.check(); err != nil {
+		return err
+	}
+	t.read = true
+	return t.flush(ctx)
+}
+
+// seal writes the start of the image, and reads it back. From then on the disk may boot.
+func (t *transfer) seal(ctx context.Context) error {
+	head := append(t.head, make([]byte, t.padded(int64(len(t.head)))-int64(len(t.head)))...)
+	for off := 0; off < len(head); off += iscsi.Largest {
+		p, err := t.disk.Write(head[off:min(off+iscsi.Largest, len(head))], int64(off))
+		if err == nil {
+			err = p.Wait(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("writing to disk %s: %w", t.device, err)
+		}
+	}
+	if err := t.disk.Flush(ctx); err != nil {
+		return fmt.Errorf("flushing disk %s: %w", t.device, err)
+	}
+	got := make([]byte, len(head))
+	for off := 0; off < len(head); off += iscsi.Largest {
+		if err := t.disk.Read(ctx, got[off:min(off+iscsi.Largest, len(got))], int64(off)); err != nil {
+			return fmt.Errorf("reading disk %s back: %w", t.device, err)
+		}
+	}
+	if !bytes.Equal(got, head) {
+		return &differentError{t.device, 0, int64(len(head))}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package iscsi
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"sync/atomic"
+)
+
+// blackHole is a connection whose writes get lost once swallow is set.
+type blackHole struct {
+	net.Conn
+	swallow atomic.Bool
+}
+
+// Write implements net.Conn.
+func (b *blackHole) Write(p []byte) (int, error) {
+	if b.swallow.Load() {
+		return len(p), nil
+	}
+	return b.Conn.Write(p)
+}
+
+// talker is a connection that says what it was given, and forgets what it is told.
+type talker struct {
+	net.Conn
+	says *bytes.Reader
+}
+
+// Read implements net.Conn.
+func (c talker) Read(p []byte) (int, error) { return c.says.Read(p) }
+
+// Write implements net.Conn.
+func (talker) Write(p []byte) (int, error) { return len(p), nil }
+
+// hostileLogin is a login at a target that says anything.
+func hostileLogin(says []byte) *login {
+	c := talker{says: bytes.NewReader(says)}
+	return &login{conn: c, in: bufio.NewReader(c), target: Target{IQN: "iqn.t", Initiator: "iqn.i", CHAP: CHAP{User: "u", Secret: "s", TargetUser: "t", TargetSecret: "x"}}, cmdSN: 1}
+}
