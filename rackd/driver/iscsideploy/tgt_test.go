@@ -346,7 +346,7 @@ func (j judged) PrepareDisk(context.Context, driver.ImageSource) (driver.DiskIma
 	return j.is, nil
 }
 
-// An image that nobody has declared is known before the machine is touched.
+// An image whose format is not declared is judged before the machine is touched.
 func TestContentIsJudgedFirst(t *testing.T) {
 	r := drivertest.NewRig()
 	r.Node.InstanceInfo = map[string]any{"image_source": "http://i/os.img", "image_checksum": strings.Repeat("ab", 32)}
