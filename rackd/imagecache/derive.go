@@ -82,8 +82,11 @@ func (c *Cache) make(ctx context.Context, f *flight, in *os.File, m Maker) (size
 	}
 	defer func() {
 		part.Close()
-		if err != nil {
-			os.Remove(part.Name())
+		if err == nil {
+			return
+		}
+		if left := os.Remove(part.Name()); left != nil && !errors.Is(left, fs.ErrNotExist) {
+			c.log.Warn("what a failed conversion wrote stays until rackd starts again", "file", part.Name(), "error", left)
 		}
 	}()
 	if err := m.Make(ctx, in, part, need); err != nil {

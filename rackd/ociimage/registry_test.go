@@ -126,8 +126,8 @@ func (d *distribution) scheme() string {
 	return "http"
 }
 
-// send makes one request of a push.
-func (d *distribution) send(t *testing.T, method, url, kind string, body []byte) *http.Response {
+// send makes one request of a push, and returns the header of its answer.
+func (d *distribution) send(t *testing.T, method, url, kind string, body []byte) http.Header {
 	t.Helper()
 	req, err := http.NewRequest(method, url, bytes.NewReader(body))
 	if err != nil {
@@ -146,7 +146,7 @@ func (d *distribution) send(t *testing.T, method, url, kind string, body []byte)
 	if res.StatusCode/100 != 2 {
 		t.Fatalf("%s %s: %s: %s", method, url, res.Status, text)
 	}
-	return res
+	return res.Header
 }
 
 func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
@@ -155,7 +155,7 @@ func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b
 func (d *distribution) blob(t *testing.T, repo, kind string, b []byte) map[string]any {
 	t.Helper()
 	base := d.scheme() + "://" + d.host
-	at := d.send(t, "POST", base+"/v2/"+repo+"/blobs/uploads/", "", nil).Header.Get("Location")
+	at := d.send(t, "POST", base+"/v2/"+repo+"/blobs/uploads/", "", nil).Get("Location")
 	if strings.HasPrefix(at, "/") {
 		at = base + at
 	}
