@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/cimc"
@@ -170,6 +171,14 @@ var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 func rescues(o Options) []driver.Named {
 	return []driver.Named{{Name: "no-rescue", Impl: none.Unsupported{Kind: "rescue"}},
 		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}
+}
+
+// deploys are the deploy interfaces of all real hardware. The first is the default.
+func deploys(o Options) []driver.Named {
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	live := ramdisk.New(write, o.Bringup)
+	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
+		{Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
 // fakeType is the hardware type fake-hardware.
