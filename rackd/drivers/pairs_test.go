@@ -11,18 +11,26 @@ import (
 
 // instances are what instance_info may bring, by what it is.
 var instances = map[string]map[string]any{
-	"nothing":              {},
-	"an image":             {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
-	"a CD":                 {"boot_iso": "http://192.0.2.1/i.iso"},
-	"a kernel":             {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
-	"an image by netboot":  {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
-	"a kernel, as netboot": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
+	"nothing":                        {},
+	"an image":                       {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
+	"a CD":                           {"boot_iso": "http://192.0.2.1/i.iso"},
+	"a kernel":                       {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
+	"an image by netboot":            {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
+	"a CD, said to be a ramdisk":     {"boot_iso": "http://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
+	"a kernel, said to be a ramdisk": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": "true"},
+	"a kernel, as netboot":           {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
 }
 
 // goes reports whether an instance can be deployed by a pair of interfaces.
 func goes(boot, deploy, instance string) bool {
 	network := strings.HasSuffix(boot, "pxe")
-	switch deploy {
+	chosen, said := strings.CutSuffix(instance, ", said to be a ramdisk")
+	if deploy == "autodetect" {
+		deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]
+	}
+	switch instance = chosen; deploy {
+	case "noop":
+		return true
 	case "direct", "iscsi":
 		return instance == "an image" || instance == "an image by netboot" && network
 	case "ramdisk": // what an iLO's firmware loads is no instance
