@@ -100,7 +100,7 @@ func (d directory) instance(o bootorder.Order) bootorder.Order {
 			f.URL = at
 			continue
 		}
-		if d.bring == nil { // nobody will load it now
+		if d.bring == nil { // no machine loads it now
 			return o
 		}
 		later := bootorder.Later(fmt.Sprintf("a file of the instance, %.20s…: %v", f.ID, d.bring(*f)))

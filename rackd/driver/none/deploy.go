@@ -7,7 +7,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Deploy is the deploy interface "noop", as Ironic has it: of machines that somebody else installs. It takes each node as it is, and
+// Deploy is the deploy interface "noop", as Ironic has it: of machines that another program installs. It takes each node as it is, and
 // touches no machine, so that no ramdisk cleans it either.
 type Deploy struct{ Noop }
 

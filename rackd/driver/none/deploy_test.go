@@ -11,7 +11,7 @@ import (
 
 var _ driver.Deploy = Deploy{}
 
-// A machine that somebody else installs is told nothing.
+// A machine that another program installs is told nothing.
 func TestNoopDeploy(t *testing.T) {
 	r := drivertest.NewRig()
 	r.SetPowerState(driver.PowerOn)
