@@ -11,6 +11,9 @@ import (
 // touches no machine, so that no ramdisk cleans it either.
 type Deploy struct{ Noop }
 
+// InstanceFields is empty: nothing of instance_info is acted on.
+func (Deploy) InstanceFields() []string { return nil }
+
 // DeploySteps are one that does nothing.
 func (Deploy) DeploySteps(*node.Document) []driver.Step {
 	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Repeatable, Apart: true,
