@@ -103,7 +103,7 @@ func (d directory) instance(o bootorder.Order) bootorder.Order {
 		if d.bring == nil { // no machine loads it now
 			return o
 		}
-		later := bootorder.Later(fmt.Sprintf("a file of the instance, %.20s…: %v", f.ID, d.bring(*f)))
+		later := bootorder.Later(fmt.Sprintf("a file of the instance (%.20s...): %v", f.ID, d.bring(*f)))
 		later.OverTFTP = o.OverTFTP
 		return later
 	}
