@@ -21,7 +21,9 @@ func adoptFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	case can && a.Adopts(t.Node):
 		steps[0] = validateStep("power", "management", "boot", "deploy")
 		steps = append(steps, Step{Own: true, Step: driver.Step{Interface: "conductor", Name: "take_over", Kind: driver.Repeatable, Retries: 2, Pause: 10 * time.Second, Apart: true,
-			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) { return driver.Done(), a.TakeOver(ctx, t) }}})
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				return driver.Done(), a.TakeOver(ctx, t)
+			}}})
 	case driver.NetbootAsked(t.Node):
 		steps[0] = validateStep("power", "management", "boot", "deploy")
 	}
