@@ -46,7 +46,14 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 		d.Machine.Serial, _ = machine["serial"].(string)
 	}
 	d.BootSet, _ = n.DriverInternalInfo[node.BootSetKey].(string)
+	d.DeployBootMode, _ = n.DriverInternalInfo[node.DeployBootModeKey].(string)
 	d.LogMark, _ = n.DriverInternalInfo[node.LogMarkKey].(string)
+	if files, ok := n.DriverInternalInfo[node.InstanceFilesKey].(map[string]any); ok {
+		d.InstanceFiles = map[string]string{}
+		for field, id := range files {
+			d.InstanceFiles[field], _ = id.(string)
+		}
+	}
 	if disks := n.DriverInternalInfo[node.DisksKey]; disks != nil {
 		if d.Disks, err = json.Marshal(disks); err != nil {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.DisksKey, err)

@@ -144,6 +144,11 @@ var computed = map[string]string{
 	"rackd/driver/ipmi.truth":               "",
 	"rackd/driver/ipmi.bridge":              "", // which names them
 	"rackd/driver/fake.Validate":            "", // those that Properties announces as patterns
+	"rackd/driver/instancefiles.Fetch":      "", // those that Fields announces
+	"rackd/driver/instancefiles.Validate":   "",
+	"rackd/driver/instancefiles.Order":      "",
+	"rackd/driver/instancefiles.check":      "",
+	"rackd/driver/ramdisk.Supports":         "",
 	"rackd/driver/fake.delayOf":             "",
 	"rackd/driver/fake.failure":             "",
 	"rackd/driver/iboot.parse":              "", // as those of snmp

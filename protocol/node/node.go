@@ -9,8 +9,10 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
@@ -75,6 +77,11 @@ type Document struct {
 	BootSet string `json:"boot_set,omitempty"`
 	// LogMark is up to where the machine's event log is in the node's history; empty: nothing of it was told.
 	LogMark string `json:"log_mark,omitempty"`
+	// InstanceFiles are the files that the node's instance boots over the network: for each field of instance_info that names
+	// one, its id in the caches of the rack, so that it boots the same each time. Empty: the instance boots from a disk or a medium.
+	InstanceFiles map[string]string `json:"instance_files,omitempty"`
+	// DeployBootMode is the boot mode in which a flow has found the machine of a node that asks for none; empty: not known.
+	DeployBootMode string `json:"deploy_boot_mode,omitempty"`
 	// Machine is the one that the node's last inspection has found; empty before.
 	Machine smbios.System `json:"machine,omitzero"`
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
@@ -97,6 +104,9 @@ const DisksKey = "inspected_disks"
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
+// InstanceFilesKey and DeployBootModeKey are where driver_internal_info has Document.InstanceFiles and Document.DeployBootMode.
+const InstanceFilesKey, DeployBootModeKey = "instance_files", "deploy_boot_mode"
+
 // Port is a network interface of a node.
 type Port struct {
 	UUID       string `json:"uuid"`
@@ -113,13 +123,24 @@ func (d *Document) DriverString(key string) string { return text(d.DriverInfo[ke
 // InstanceString returns instance_info[key] as text, empty when it is missing.
 func (d *Document) InstanceString(key string) string { return text(d.InstanceInfo[key]) }
 
-// BootMode returns uefi or bios: the node's boot_mode capability, else uefi
+// BootMode returns uefi or bios: the mode that the node or its instance asks for, else that in which its machine was found, else uefi
 // (Ironic's default since 2023.1).
 func (d *Document) BootMode() string {
-	if m := d.Capability("boot_mode"); m == "bios" || m == "uefi" {
-		return m
+	return cmp.Or(d.AskedBootMode(), d.DeployBootMode, "uefi")
+}
+
+// AskedBootMode returns uefi or bios, empty where neither the node nor its instance says which. In Ironic's order that is the
+// instance's capability boot_mode, its former name, the node's capability; secure boot needs UEFI.
+func (d *Document) AskedBootMode() string {
+	for _, text := range []string{d.InstanceCapability("boot_mode"), d.InstanceString("deploy_boot_mode"), d.Capability("boot_mode")} {
+		if m := strings.ToLower(text); m == "bios" || m == "uefi" {
+			return m
+		}
 	}
-	return "uefi"
+	if strings.EqualFold(d.InstanceCapability("secure_boot"), "true") {
+		return "uefi"
+	}
+	return ""
 }
 
 // HasMAC reports whether one of the node's ports has the address (lower case).

@@ -98,7 +98,11 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	o := BootOrder{Node: n, State: state, Addresses: c.addresses(n, boot), Hears: c.cfg.Leases != nil && c.cfg.Leases.Hears()}
 	var facts map[string]string
 	fact := ""
-	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
+	w := c.cfg.Documents.Work(n.UUID)
+	if w != nil && w.Doc.Generation >= n.Generation {
+		facts = w.Doc.Checkpoint.Facts // also of one that has ended: the node may not show yet what its instance boots
+	}
+	if w != nil && open {
 		facts = w.Doc.Checkpoint.Facts
 		fact = facts[driver.FactBoot]
 		if key := c.cfg.Keys.Of(n.Group); key != nil {
@@ -108,6 +112,8 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 			fact = r.BootFact()
 		}
 	}
+	n = driver.WithBootMode(n, facts)
+	o.Node = n
 	hw, err := c.cfg.Hardware.Resolve(n)
 	if err != nil { // its disk is there whatever drivers this rackd has
 		o.Order = bootorder.LocalDisk()

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/cimc"
@@ -172,6 +173,14 @@ func rescues(o Options) []driver.Named {
 		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}
 }
 
+// deploys are the deploy interfaces of all real hardware. The first is the default.
+func deploys(o Options) []driver.Named {
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	live := ramdisk.New(write, o.Bringup)
+	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
+}
+
 // fakeType is the hardware type fake-hardware.
 func fakeType(o Options) driver.Type {
 	f := fake.New(o.Fake)
@@ -179,13 +188,6 @@ func fakeType(o Options) driver.Type {
 	t.Interfaces["network"] = append([]driver.Named{flat}, t.Interfaces["network"]...)
 	t.Interfaces["deploy"] = append(t.Interfaces["deploy"], driver.Named{Name: "direct", Impl: f.Playing(direct.New(direct.Settings{}))})
 	return t
-}
-
-// deploys are the deploy interfaces of machines that boot a ramdisk with an agent.
-func deploys(o Options) []driver.Named {
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
-	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}}
 }
 
 // redfishType is the hardware type redfish.

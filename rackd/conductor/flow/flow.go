@@ -52,8 +52,8 @@ type flow struct {
 // flows are the flows of all verbs. Each list is made once and kept in the checkpoint
 // (fixed), so that a successor runs the same one.
 var flows = map[work.Verb]flow{
-	work.Manage:   {frame: adopted, named: verifySteps, in: driver.InVerify},
-	work.Adopt:    {frame: adopted},
+	work.Manage:   {frame: verified, named: verifySteps, in: driver.InVerify},
+	work.Adopt:    {frame: adoptFlow},
 	work.Provide:  {frame: validated("power", "management"), named: cleaningSteps, in: driver.InClean},
 	work.Clean:    {frame: validated("power", "management"), named: listedSteps(driver.InClean), in: driver.InClean},
 	work.Service:  {frame: validated("power", "management"), named: listedSteps(driver.InService), in: driver.InService},
@@ -166,7 +166,7 @@ func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
 	return p
 }
 
-func adopted(c *Catalog, _ *work.Document, _ *driver.Task) ([]Step, error) {
+func verified(c *Catalog, _ *work.Document, _ *driver.Task) ([]Step, error) {
 	return []Step{validateStep("power", "management"), {Step: c.verifyPower(), Own: true}, {Step: c.observeHardware(), Own: true}}, nil
 }
 

@@ -2,7 +2,7 @@
 // downloads the image from the rack's cache and writes it to the machine's disk.
 // It also brings up the agent that cleans and services machines.
 //
-// It may import rackd/driver, rackd/driver/bringup and protocol. Invariants: what
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/instancefiles and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
 // that any rackd finds it again; a step keeps in its handle what it has started
 // before it starts it; an agent that rebooted is given a command that bears it again at most
@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
 
 // Settings of the deploy interface; zero values mean the defaults.
@@ -168,6 +169,9 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 
 // prepareInstance makes the machine boot its disk from now on, with secure boot where the instance asks for it.
 func prepareInstance(ctx context.Context, t *driver.Task) error {
+	if err := instancefiles.Forget(t); err != nil { // of an instance before
+		return err
+	}
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
 		return err
 	}

@@ -3,7 +3,8 @@
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol.
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
+// rackd/bootorder and protocol.
 package networkboot
 
 import (
@@ -14,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
@@ -72,9 +74,12 @@ func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) booto
 	return o
 }
 
-// InstanceOrder sends the machine to its disk.
-func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
-	o := bootorder.LocalDisk()
+// InstanceOrder loads the instance's own files, or sends the machine to its disk.
+func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order {
+	o, loads := instancefiles.Order(n, facts)
+	if !loads {
+		o = bootorder.LocalDisk()
+	}
 	o.OverTFTP = i.overTFTP
 	return o
 }
@@ -97,9 +102,22 @@ func (i Interface) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 	return nil
 }
 
-// PrepareInstance makes the machine boot its disk from now on.
+// ValidateInstanceFiles implements driver.InstanceBooter.
+func (Interface) ValidateInstanceFiles(n *node.Document) error { return instancefiles.Validate(n) }
+
+// BootsInstances implements driver.NetworkBooter.
+func (Interface) BootsInstances() {}
+
+// PrepareInstance makes the machine boot its disk from now on, or ask the network at each start, which then says what its
+// instance is.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
+	if _, loads := instancefiles.Order(t.Node, t.Facts); loads || driver.NetbootAsked(t.Node) {
+		if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk may have booted before
+			return err
+		}
+		return setDevice(ctx, t, driver.BootPXE, true)
+	}
 	return setDevice(ctx, t, driver.BootDisk, true)
 }
 

@@ -42,6 +42,21 @@ func TestBootsThenInstance(t *testing.T) {
 	}
 }
 
+// A machine whose instance is on its disk asks the network at each start, where the instance asks for that.
+func TestNetboot(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = map[string]any{"capabilities": "boot_option:netboot"}
+	if err := IPXE().PrepareInstance(t.Context(), r.Task(IPXE())); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"boot pxe true"}; !slices.Equal(r.Log, want) {
+		t.Errorf("writes %q, want %q", r.Log, want)
+	}
+	if o := IPXE().InstanceOrder(r.Node, nil); !o.Disk {
+		t.Errorf("it is told %+v", o)
+	}
+}
+
 func TestForcedPersistence(t *testing.T) {
 	r := drivertest.NewRig()
 	r.Node.DriverInfo = map[string]any{persistField: "Always"}

@@ -22,13 +22,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
-// Errors of Scripts.
-var (
-	// ErrUnknown: no node has that address, and discovery is off.
-	ErrUnknown = errors.New("no node has this address: enrol the machine and create its port first")
-	// ErrBadName: what was given is neither a MAC address nor a UUID.
-	ErrBadName = errors.New("name the machine by ?mac= (six bytes) or ?uuid=")
-)
+// ErrBadName means that what was given is neither a MAC address nor a UUID.
+var ErrBadName = errors.New("name the machine by ?mac= (six bytes) or ?uuid=")
 
 // Scripts generates scripts, one for each request. Safe for concurrent use.
 type Scripts struct {
@@ -38,8 +33,8 @@ type Scripts struct {
 	// Ramdisk is asked for each script, by the machine's conductor group: who else
 	// serves it changes.
 	Ramdisk func(group string) ipxescript.Ramdisk
-	// Discovery: strangers boot the ramdisk, as machines of Group; else they get
-	// ErrUnknown.
+	// Discovery: strangers boot the ramdisk, as machines of Group; else their script
+	// says that they are no node.
 	Discovery bool
 	Group     string
 	Log       *slog.Logger
@@ -70,7 +65,7 @@ func (s *Scripts) ForUUID(id, via string, from netip.Addr) (string, error) {
 	if !ok {
 		s.Metrics.Script("unknown")
 		s.warn("boot script refused: unknown UUID", "uuid", u.String(), "via", via, "from", from)
-		return "", ErrUnknown
+		return ipxescript.WriteUnknown("the UUID " + u.String()), nil
 	}
 	return s.write(m, ok, "", via, from)
 }
@@ -94,7 +89,7 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 		s.Metrics.Script("unknown")
 		s.warn("boot script for an unknown machine", "mac", mac, "via", via, "from", from, "discovery", s.Discovery)
 		if !s.Discovery {
-			return "", ErrUnknown
+			return ipxescript.WriteUnknown("the address " + mac), nil
 		}
 		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))

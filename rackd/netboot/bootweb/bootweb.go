@@ -11,7 +11,6 @@
 package bootweb
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -70,11 +69,7 @@ func (c web) script(w http.ResponseWriter, r *http.Request) {
 	} else {
 		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", from)
 	}
-	switch {
-	case errors.Is(err, bootscript.ErrUnknown):
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	case err != nil:
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}

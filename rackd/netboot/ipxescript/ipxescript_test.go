@@ -33,6 +33,17 @@ func TestGolden(t *testing.T) {
 		"ramdisk-bad-url": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "file:///etc/shadow"}})
 		},
+		"instance": func(m *netboot.Machine) {
+			m.State = "active"
+			m.Order = bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Params: []string{"root=/dev/ram0", "text", "console=tty0 || shell", "a=b"}})
+		},
+		"instance-gone": func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
+		"instance-image": func(m *netboot.Machine) {
+			m.State, m.BootMode = "active", "bios"
+			m.Order = bootorder.Image(bootorder.File{URL: "http://10.77.0.1:8080/images/i"})
+		},
+		"instance-image-gone": func(m *netboot.Machine) { m.Order = bootorder.Image(bootorder.File{}) },
 		"refuse": func(m *netboot.Machine) {
 			m.Order = bootorder.Refuse("Node m1 is in state \"available\": nothing to boot.")
 		},
