@@ -166,7 +166,7 @@ func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
 		}
 	}
 	// Ports have rows of their own; the others move with every write, or never.
-	besides := []string{"UUID", "Revision", "Ports", "Traits"}
+	besides := []string{"UUID", "Revision", "Ports", "Traits", "Connectors", "Targets"}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[node.Document]()) {
 		if shown[f.Name] == slices.Contains(besides, f.Name) {
 			t.Errorf("field %s of a document changed with one of the node's own fields: %v", f.Name, shown[f.Name])

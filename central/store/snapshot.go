@@ -9,9 +9,11 @@ import (
 
 // Snapshot is all that the documents of a node are rendered from.
 type Snapshot struct {
-	Node  *Node
-	Ports []*Port
-	Work  *Work // open, or nil
+	Node       *Node
+	Ports      []*Port
+	Connectors []*VolumeConnector
+	Targets    []*VolumeTarget
+	Work       *Work // open, or nil
 }
 
 func snapshotsOf(nodes []string) (string, []any) {
@@ -36,13 +38,15 @@ func init() {
 	builders = append(builders, func() []string {
 		whole, _ := snapshotsOf([]string{"a", "b"})
 		now, _ := nowOf([]string{"a", "b"})
-		return []string{whole, now}
+		connectors, _ := volumesOf(volumeConnectors, []string{"a", "b"})
+		targets, _ := volumesOf(volumeTargets, []string{"a", "b"})
+		return []string{whole, now, connectors, targets}
 	})
 }
 
 // Snapshots reads nodes with their ports, in order of UUID, and open work, by UUID;
-// those that do not exist are missing. It is one statement, so all that it returns
-// held at one moment.
+// those that do not exist are missing. It is one statement, so nodes, ports and works
+// held at one moment. Volumes may be newer than their node, never older.
 func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snapshot, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -54,7 +58,38 @@ func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snap
 	if err != nil {
 		return nil, fmt.Errorf("read %d nodes for their sites: %w", len(nodes), err)
 	}
-	return out, nil
+	return out, s.readVolumes(ctx, out)
+}
+
+// volumesOf asks for the rows of a table of volumes that belong to nodes, the oldest first.
+func volumesOf[T any](t *table[T], nodes []string) (string, []any) {
+	list, args := inList(1, nodes)
+	return t.selectAll + " WHERE t.node IN (" + list + ") ORDER BY t.node, t.created_at, t.uuid", args
+}
+
+// readVolumes adds the volumes of nodes.
+func (s *Store) readVolumes(ctx context.Context, of map[string]*Snapshot) error {
+	if len(of) == 0 {
+		return nil
+	}
+	nodes := slices.Sorted(maps.Keys(of))
+	stmt, args := volumesOf(volumeConnectors, nodes)
+	connectors, err := volumeConnectors.read(ctx, s.engine, stmt, args...)
+	if err != nil {
+		return err
+	}
+	for _, v := range connectors {
+		of[v.Node].Connectors = append(of[v.Node].Connectors, v)
+	}
+	stmt, args = volumesOf(volumeTargets, nodes)
+	targets, err := volumeTargets.read(ctx, s.engine, stmt, args...)
+	if err != nil {
+		return err
+	}
+	for _, v := range targets {
+		of[v.Node].Targets = append(of[v.Node].Targets, v)
+	}
+	return nil
 }
 
 // SnapshotsWith is Snapshots for a caller that holds nodes as transactions have left them.
@@ -89,6 +124,9 @@ func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[stri
 	})
 	if err != nil {
 		return nil, fmt.Errorf("compare %d nodes with the database: %w", len(held), err)
+	}
+	if err := s.readVolumes(ctx, out); err != nil {
+		return nil, err
 	}
 	left := slices.DeleteFunc(slices.Clone(nodes), func(id string) bool { return out[id] != nil })
 	whole, err := s.Snapshots(ctx, left)

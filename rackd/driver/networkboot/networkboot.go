@@ -3,7 +3,9 @@
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol.
+// An instance that is a volume boots by the script, too. Interfaces of iLOs leave that to UEFI firmware.
+//
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/volume, rackd/bootorder and protocol.
 package networkboot
 
 import (
@@ -15,16 +17,27 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Interface boots over the network. Immutable, safe for concurrent use.
-type Interface struct{ overTFTP bool }
+type Interface struct {
+	overTFTP bool
+	// byFirmware: the firmware of a machine in UEFI mode attaches its volume itself.
+	byFirmware bool
+}
 
 // IPXE loads kernel and ramdisk by HTTP.
 func IPXE() Interface { return Interface{} }
 
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
 func PXE() Interface { return Interface{overTFTP: true} }
+
+// ByFirmware is the interface for machines whose UEFI firmware attaches the volume that they boot, as iLOs have it.
+func (i Interface) ByFirmware() Interface {
+	i.byFirmware = true
+	return i
+}
 
 // persistField of driver_info, with Ironic's name.
 const persistField = "force_persistent_boot_device"
@@ -72,9 +85,24 @@ func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) booto
 	return o
 }
 
-// InstanceOrder sends the machine to its disk.
-func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+// ValidateVolume implements driver.VolumeBooter.
+func (i Interface) ValidateVolume(h *driver.Hardware, n *node.Document) error {
+	if i.asksFirmware(n) {
+		return volume.ValidateFirmware(h, n)
+	}
+	return nil
+}
+
+// asksFirmware reports whether the machine's firmware attaches a volume, and not iPXE.
+func (i Interface) asksFirmware(n *node.Document) bool { return i.byFirmware && n.BootMode() == "uefi" }
+
+// InstanceOrder has the machine attach its volume, or sends it to its disk. A firmware that attaches the volume itself goes on
+// with its next boot option.
+func (i Interface) InstanceOrder(n *node.Document, _ map[string]string) bootorder.Order {
 	o := bootorder.LocalDisk()
+	if volume.Boots(n) && !i.asksFirmware(n) {
+		o = volume.Order(n)
+	}
 	o.OverTFTP = i.overTFTP
 	return o
 }
@@ -97,15 +125,32 @@ func (i Interface) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 	return nil
 }
 
-// PrepareInstance makes the machine boot its disk from now on.
+// PrepareInstance makes the machine boot its disk or its volume from now on.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
-	return setDevice(ctx, t, driver.BootDisk, true)
+	if !volume.Boots(t.Node) {
+		if i.byFirmware {
+			if err := volume.ClearFirmware(ctx, t); err != nil {
+				return err
+			}
+		}
+		return setDevice(ctx, t, driver.BootDisk, true)
+	}
+	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk was booted before
+		return err
+	}
+	if i.asksFirmware(t.Node) {
+		return volume.PrepareFirmware(ctx, t, persists(t, true))
+	}
+	return setDevice(ctx, t, driver.BootPXE, true)
 }
 
-// CleanUpInstance forgets the instance.
-func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
+// CleanUpInstance forgets the instance, and takes its volume from the firmware.
+func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
+	if i.byFirmware {
+		return volume.ClearFirmware(ctx, t)
+	}
 	return nil
 }
 
@@ -115,12 +160,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
 		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
 	}
-	switch t.Node.DriverString(persistField) {
-	case "Always":
-		persistent = true
-	case "Never":
-		persistent = false
-	}
+	persistent = persists(t, persistent)
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
@@ -131,4 +171,15 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 		t.BootSet(d)
 	}
 	return err
+}
+
+// persists says for how long a boot device is set, unless driver_info says otherwise.
+func persists(t *driver.Task, persistent bool) bool {
+	switch t.Node.DriverString(persistField) {
+	case "Always":
+		return true
+	case "Never":
+		return false
+	}
+	return persistent
 }

@@ -58,6 +58,8 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 	switch {
 	case m.Order.Load != nil:
 		load(&b, m, mac, r)
+	case m.Order.Volumes != nil:
+		attach(&b, m, mac, r)
 	case m.Order.Disk:
 		local(&b, m)
 	case m.Order.Again:
