@@ -37,10 +37,13 @@ func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	}
 	// The volumes are described by then.
 	fmt.Fprintf(b, "sanboot --no-describe --drive %#x ||\n", firstDrive)
-	b.WriteString("echo Ironyard: the volume is attached, and nothing on it starts in this boot mode.\n")
-	fmt.Fprintf(b, ":failed\necho Ironyard: the boot from volume has failed. The line above says why. After \"Permission denied\" or \"Operation not permitted\"\n")
-	b.WriteString("echo look at auth_username, auth_password and the connector's iqn, which the target does not accept.\n")
+	b.WriteString("echo Ironyard: the volume is attached, and nothing on it starts.\n")
+	// Lines that fit into 80 columns: a console breaks others within words.
+	b.WriteString(":failed\necho Ironyard: the boot from volume has failed. The line above says why.\n")
+	b.WriteString("echo After \"Operation not permitted\" or \"Permission denied\" the target refuses\n")
+	b.WriteString("echo auth_username, auth_password or the connector's name (iqn).\n")
 	fmt.Fprintf(b, "echo Trying again in %d s.\n", VolumeSeconds)
+	b.WriteString("clear keep-san ||\n") // else they would stay, and their numbers would be taken
 	for i := range v.List {
 		fmt.Fprintf(b, "sanunhook --drive %#x ||\n", firstDrive+i)
 	}
