@@ -37,5 +37,5 @@ func (i Interface) fromVolume(ctx context.Context, t *driver.Task) error {
 	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk was booted before
 		return err
 	}
-	return volume.PrepareFirmware(ctx, t, persists(t, true))
+	return volume.PrepareFirmware(ctx, t)
 }

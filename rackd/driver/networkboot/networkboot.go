@@ -140,7 +140,7 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 		return err
 	}
 	if i.asksFirmware(t.Node) {
-		return volume.PrepareFirmware(ctx, t, persists(t, true))
+		return volume.PrepareFirmware(ctx, t)
 	}
 	return setDevice(ctx, t, driver.BootPXE, true)
 }

@@ -34,7 +34,7 @@ func ValidateFirmware(h *driver.Hardware, n *node.Document) error {
 
 // PrepareFirmware gives the firmware of a machine that is off its volume, and makes it the boot device. Some firmware shows the device
 // only once it has logged in: then AwaitFirmware goes on when the machine is on.
-func PrepareFirmware(ctx context.Context, t *driver.Task, persistent bool) error {
+func PrepareFirmware(ctx context.Context, t *driver.Task) error {
 	m, can := t.Hardware.Management().(driver.ISCSIBooter)
 	if !can {
 		return driver.Unsupported(t.Node, "management", "set_iscsi_boot_target")
@@ -48,7 +48,7 @@ func PrepareFirmware(ctx context.Context, t *driver.Task, persistent bool) error
 		return fmt.Errorf("give the firmware its volume: %w", err)
 	}
 	t.Record.Phase("iSCSI boot", fmt.Sprintf("the firmware attaches %s at %s, port %d", target.IQN, target.Host, target.Port))
-	switch err := setDevice(ctx, t, persistent); {
+	switch err := setDevice(ctx, t); {
 	case errors.Is(err, driver.ErrUnsupported):
 		t.Facts[factWaits] = t.Record.Now().UTC().Format(time.RFC3339)
 		t.Record.Phase("boot device", "the firmware shows its volume once it has logged in: "+err.Error())
@@ -60,12 +60,13 @@ func PrepareFirmware(ctx context.Context, t *driver.Task, persistent bool) error
 	}
 }
 
-func setDevice(ctx context.Context, t *driver.Task, persistent bool) error {
+// setDevice is for good, as in Ironic: a volume that boots once is gone at the next reboot.
+func setDevice(ctx context.Context, t *driver.Task) error {
 	err := driver.Settle(func() error {
-		return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, driver.BootISCSI, persistent)
+		return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, driver.BootISCSI, true)
 	})
 	t.Keep()
-	if err == nil && persistent {
+	if err == nil {
 		t.BootSet(driver.BootISCSI)
 	}
 	return err
@@ -82,7 +83,7 @@ func AwaitFirmware(ctx context.Context, t *driver.Task) (done, again bool, err e
 	if err != nil {
 		return false, false, fmt.Errorf("node %s: the fact %s is %q: %w", t.Node.Label(), factWaits, text, err)
 	}
-	switch err := setDevice(ctx, t, true); {
+	switch err := setDevice(ctx, t); {
 	case err == nil:
 		delete(t.Facts, factWaits)
 		return false, true, nil
