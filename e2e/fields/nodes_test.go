@@ -93,7 +93,7 @@ var driverInfo = table{
 	"driver_info fake_health":                       by("rackd/driver/fake.Health"),
 	"driver_info fake_serial_number":                by("rackd/driver/fake.Identity"),
 	"driver_info fake_system_uuid":                  by("rackd/driver/fake.Identity"),
-	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.persists"),
+	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.persists", "rackd/driver/mediaboot.persists"),
 	"driver_info ipmi_address":                      by("rackd/driver/ipmi.address"),
 	"driver_info ipmi_bridging":                     by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_cipher_suite":                 by("rackd/driver/ipmi.suite"),
@@ -297,9 +297,11 @@ func capable(pair, words string) refusal { return deploying(`"capabilities":{`+p
 var capabilities = table{
 	"capabilities *": by("rackd/driver.unmatched", "protocol/node.Wanted").as("Wanted").with("Kept: schedulers compare an instance's with the node's. One that the instance asks for and the node does not have is named by `validate` (deploy) and in the history.").
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"capabilities":{"profile":"big"}}}]`, "deploy", "the capability profile"}),
-	"capabilities boot_mode":    by("protocol/node.BootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
-	"capabilities boot_option":  by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "this deploy interface boots local")),
-	"capabilities disk_label":   by("rackd/driver/direct.unmet").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
-	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
-	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
+	"capabilities boot_mode":          by("protocol/node.BootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
+	"capabilities boot_option":        by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "this deploy interface boots local")),
+	"capabilities disk_label":         by("rackd/driver/direct.unmet").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
+	"capabilities fibre_channel_boot": by("rackd/driver/volume.validateCinder").with("Ironic's check with the storage interface `cinder`; no Fibre Channel volume is booted."),
+	"capabilities iscsi_boot":         by("rackd/driver/volume.validateCinder").with("The storage interface `cinder` asks for it; inspections of iLOs set it."),
+	"capabilities secure_boot":        by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
+	"capabilities trusted_boot":       by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
 }
