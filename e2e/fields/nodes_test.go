@@ -17,7 +17,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes *": {note: "Unknown fields are refused."},
 	"nodes network_interface": by("central/api.changeVIFs", "central/api.updatePort").as("network").
 		with("`flat` keeps VIFs, `noop` keeps none. No rack configures a switch for either."),
-	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` uses no volume. `external` and `cinder` boot from them; Cinder itself is called by nobody."),
+	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` uses no volume. `external` and `cinder` boot from them; no program here calls Cinder."),
 	"nodes automated_clean":   by("rackd/conductor/flow.cleaningSteps"),
 	"nodes boot_mode":         kept("What the machine was last seen to boot by. The first look at its BMC replaces what a request says; PUT states/boot_mode changes the machine."),
 	"nodes secure_boot":       kept("As boot_mode: what was seen last. PUT states/secure_boot changes the machine."),

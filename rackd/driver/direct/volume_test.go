@@ -101,8 +101,8 @@ func walk(t *testing.T, r *drivertest.Rig, task *driver.Task, steps []driver.Ste
 
 const setIt = "set 10.0.0.9:3260 1 iqn.2026-11.org.example:boot by iqn.2026-11.org.example:m1"
 
-// A node with a bootable volume is deployed with no image, no ramdisk and no agent, by iPXE or by its firmware, and leaves nothing in
-// the firmware when it is undeployed.
+// A node with a bootable volume is deployed without image, ramdisk and agent, by iPXE or by its firmware. An undeploy leaves nothing
+// in the firmware.
 func TestVolumesAreBooted(t *testing.T) {
 	for _, c := range []struct {
 		name   string

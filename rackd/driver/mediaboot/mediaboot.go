@@ -2,7 +2,9 @@
 // to its machine as a CD, and redfish-https, where the machine's UEFI firmware loads it by HTTP. Drivers of vendors have them
 // under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/volume, rackd/bootorder and protocol. A rackd makes the image for each boot, of
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/volume, rackd/bootorder and protocol.
+//
+// A rackd makes the image for each boot, of
 // kernel, ramdisk and parameters (driver.Media). A node may bring an image of its own instead, driver_info deploy_iso: that one
 // has to know the address of the control plane's API, and no parameter reaches it.
 package mediaboot

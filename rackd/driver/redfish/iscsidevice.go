@@ -11,8 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Redfish knows no boot device of the name iscsiboot. Firmware that has logged in to a target shows the disk as a boot option with a
-// device path of iSCSI (UEFI 2.10, section 10.3.4.21), and the boot order takes it first.
+// Redfish knows no boot device of the name iscsiboot. Firmware that has logged in to a target shows the disk as a boot option. Its
+// device path is one of iSCSI (UEFI 2.10, section 10.3.4.21). Management puts it first in the boot order.
 
 // optionOrder is a machine's boot order, with the option of its iSCSI disk.
 type optionOrder struct {

@@ -92,7 +92,7 @@ func AwaitFirmware(ctx context.Context, t *driver.Task) (done, again bool, err e
 	case t.Record.Now().Sub(since) < byFirmware:
 		return false, false, nil
 	default:
-		return false, false, fmt.Errorf("node %s: %s after power on its firmware shows no iSCSI disk, so it has not logged in to the target: look whether the machine reaches target_portal, and whether target_iqn, auth_username, auth_password and the connector's iqn are as the target has them: %w", t.Node.Label(), byFirmware, err)
+		return false, false, fmt.Errorf("node %s: %s after power on its firmware shows no iSCSI disk, so it has not logged in to the target. Look whether the machine reaches target_portal. Compare target_iqn, auth_username, auth_password and the connector's iqn with the target's: %w", t.Node.Label(), byFirmware, err)
 	}
 }
 

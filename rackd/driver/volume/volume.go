@@ -4,7 +4,7 @@
 // It may import rackd/driver, rackd/bootorder and protocol. Invariants:
 //   - What the instance boots from follows from the node's document alone (Boots), so that any rackd of the group says the same.
 //   - Secrets of volumes go to the machine's script and to its BMC. They are in no error, log, fact or line of history.
-//   - Who attaches a volume to the machine's names at the storage system is the operator. Cinder is called by nobody.
+//   - Who attaches a volume to the machine's names at the storage system is the operator. No program here calls Cinder.
 package volume
 
 import (

@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Cinder's interface makes Ironic's checks, and says that nobody calls Cinder where a volume has no connection yet.
+// Cinder's interface makes Ironic's checks, and says that rackd does not call Cinder where a volume has no connection yet.
 func TestCinder(t *testing.T) {
 	able := func(n *node.Document) { n.Properties = map[string]any{"capabilities": "iscsi_boot:True"} }
 	for want, change := range map[string]func(*node.Document){
