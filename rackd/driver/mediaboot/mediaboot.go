@@ -4,8 +4,8 @@
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/volume, rackd/bootorder and protocol.
 //
-// A rackd makes the image for each boot, of
-// kernel, ramdisk and parameters (driver.Media). A node may bring an image of its own instead, driver_info deploy_iso: that one
+// A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
+// of its own instead, driver_info deploy_iso: that one
 // has to know the address of the control plane's API, and no parameter reaches it.
 package mediaboot
 
