@@ -17,7 +17,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes *": {note: "Unknown fields are refused."},
 	"nodes network_interface": by("central/api.changeVIFs", "central/api.updatePort").as("network").
 		with("`flat` keeps VIFs, `noop` keeps none. No rack configures a switch for either."),
-	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` is the only one: volumes are kept for clients."),
+	"nodes storage_interface": by("rackd/driver.Resolve").as("Interfaces").with("`noop` uses no volume. `external` and `cinder` boot from them; no program here calls Cinder."),
 	"nodes automated_clean":   by("rackd/conductor/flow.cleaningSteps"),
 	"nodes boot_mode":         kept("What the machine was last seen to boot by. The first look at its BMC replaces what a request says; PUT states/boot_mode changes the machine."),
 	"nodes secure_boot":       kept("As boot_mode: what was seen last. PUT states/secure_boot changes the machine."),
@@ -93,7 +93,7 @@ var driverInfo = table{
 	"driver_info fake_health":                       by("rackd/driver/fake.Health"),
 	"driver_info fake_serial_number":                by("rackd/driver/fake.Identity"),
 	"driver_info fake_system_uuid":                  by("rackd/driver/fake.Identity"),
-	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.persists"),
+	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.persists", "rackd/driver/mediaboot.persists"),
 	"driver_info ipmi_address":                      by("rackd/driver/ipmi.address"),
 	"driver_info ipmi_bridging":                     by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_cipher_suite":                 by("rackd/driver/ipmi.suite"),
@@ -300,9 +300,11 @@ func capable(pair, words string) refusal { return deploying(`"capabilities":{`+p
 var capabilities = table{
 	"capabilities *": by("rackd/driver.unmatched", "protocol/node.Wanted").as("Wanted").with("Kept: schedulers compare an instance's with the node's. One that the instance asks for and the node does not have is named by `validate` (deploy) and in the history.").
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"capabilities":{"profile":"big"}}}]`, "deploy", "the capability profile"}),
-	"capabilities boot_mode":    by("protocol/node.AskedBootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
-	"capabilities boot_option":  by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "answers no machine that asks the network"), capable(`"boot_option":"kickstart"`, "this deploy interface boots local")),
-	"capabilities disk_label":   by("rackd/driver/direct.partitionsOf").with("For partition images.").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
-	"capabilities secure_boot":  by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
-	"capabilities trusted_boot": by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
+	"capabilities boot_mode":          by("protocol/node.AskedBootMode").refusing(capable(`"boot_mode":"cp/m"`, "give uefi or bios")),
+	"capabilities boot_option":        by("rackd/driver.ValidateInstance").refusing(capable(`"boot_option":"netboot"`, "answers no machine that asks the network"), capable(`"boot_option":"kickstart"`, "this deploy interface boots local")),
+	"capabilities disk_label":         by("rackd/driver/direct.partitionsOf").with("For partition images.").refusing(capable(`"disk_label":"gpt"`, "a whole-disk image brings its own partition table")),
+	"capabilities secure_boot":        by("rackd/driver.SetSecureBoot", "rackd/driver.SecureBootAsked").as("SecureBootAsked").refusing(capable(`"secure_boot":"true","boot_mode":"bios"`, "secure boot needs UEFI")),
+	"capabilities trusted_boot":       by("rackd/driver.ValidateInstance").refusing(capable(`"trusted_boot":"true"`, "no driver supports it")),
+	"capabilities fibre_channel_boot": by("rackd/driver/volume.validateCinder").with("Ironic's check with the storage interface `cinder`; no Fibre Channel volume is booted."),
+	"capabilities iscsi_boot":         by("rackd/driver/volume.validateCinder").with("The storage interface `cinder` asks for it; inspections of iLOs set it."),
 }

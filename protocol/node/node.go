@@ -4,7 +4,7 @@
 //
 // It may import protocol/provision, protocol/seal and protocol/smbios only. Only central writes the document. It is JSON: people
 // read it on the bus, and programs of other versions skip the fields that they do not know (document.go).
-// Secrets inside DriverInfo and InstanceInfo are sealed for the group (protocol/seal), and the whole
+// Secrets inside DriverInfo, InstanceInfo and the properties of Targets are sealed for the group (protocol/seal), and the whole
 // document bears a code made with the group's key (AppendSigned).
 package node
 
@@ -90,6 +90,9 @@ type Document struct {
 	// NetworkData is the node's network_data, JSON of Nova's network metadata; empty: none. Boot interfaces that make
 	// their medium give it to the ramdisk.
 	NetworkData json.RawMessage `json:"network_data,omitempty"`
+	// Connectors and Targets are the node's names towards storage systems, and its volumes there.
+	Connectors []Connector `json:"volume_connectors,omitempty"`
+	Targets    []Target    `json:"volume_targets,omitempty"`
 }
 
 // KeptKey is where driver_internal_info has what a node's drivers keep.
@@ -112,6 +115,24 @@ type Port struct {
 	UUID       string `json:"uuid"`
 	Address    string `json:"address"` // MAC, lower case, colons
 	PXEEnabled bool   `json:"pxe_enabled"`
+}
+
+// Connector is a name under which a node shows itself to a storage system.
+type Connector struct {
+	Type string `json:"type"` // iqn, ip, mac, wwnn, wwpn, port
+	ID   string `json:"connector_id"`
+}
+
+// Target is a volume of a node.
+type Target struct {
+	UUID string `json:"uuid"`
+	// Type is iscsi or fibre_channel, VolumeID the storage system's own name.
+	Type     string `json:"volume_type"`
+	VolumeID string `json:"volume_id"`
+	// BootIndex is 0 for the volume that the node boots from.
+	BootIndex int64 `json:"boot_index"`
+	// Properties say where the volume is; their secrets are sealed for the group (seal.Volume, of the target's UUID).
+	Properties map[string]any `json:"properties,omitempty"`
 }
 
 // Interface returns the implementation the node asks for, empty for the default.

@@ -5,7 +5,7 @@
 // It imports nothing of Ironyard.
 package bootorder
 
-// Order is what a machine is to do. Of Load, Image, Disk and Again at most one is set; none of them means that there is
+// Order is what a machine is to do. Of Load, Image, Volumes, Disk and Again at most one is set; none of them means that there is
 // nothing to boot.
 type Order struct {
 	// Name is the order in logs and metrics, such as "ramdisk". There are few of them.
@@ -14,6 +14,8 @@ type Order struct {
 	Load *Load
 	// Image: boot this image of a CD, by reading it over the network.
 	Image *File
+	// Volumes: attach these, and boot the first.
+	Volumes *Volumes
 	// Disk: boot what is installed.
 	Disk bool
 	// Again: ask again in a while, another rackd first, because this one may not know the newest.
@@ -44,6 +46,26 @@ type File struct {
 	Kept bool
 }
 
+// Volumes are disks of the network.
+type Volumes struct {
+	// Initiator is the machine's own name there; empty: the firmware's default.
+	Initiator string
+	List      []Volume
+}
+
+// Volume is a disk of the network.
+type Volume struct {
+	// Name is that of the volume for people.
+	Name string
+	// URIs are the ways to it, the best first (RFC 4173).
+	URIs []string
+	// User and Secret are those of CHAP; empty: the target asks for none.
+	User, Secret string
+}
+
+// FromVolumes attaches volumes and boots the first.
+func FromVolumes(v Volumes) Order { return Order{Name: "volume", Volumes: &v} }
+
 // Ramdisk boots the agent.
 func Ramdisk(l Load) Order { return Order{Name: "ramdisk", Load: &l} }
 
@@ -66,7 +88,9 @@ func Refuse(reason string) Order { return Order{Name: "refuse", Reason: reason} 
 func Later(reason string) Order { return Order{Name: "later", Again: true, Reason: reason} }
 
 // Boots reports whether the machine loads something over the network.
-func (o Order) Boots() bool { return o.Load != nil || o.Image != nil }
+func (o Order) Boots() bool { return o.Load != nil || o.Image != nil || o.Volumes != nil }
 
 // Refuses reports whether there is nothing to boot.
-func (o Order) Refuses() bool { return o.Load == nil && o.Image == nil && !o.Disk && !o.Again }
+func (o Order) Refuses() bool {
+	return o.Load == nil && o.Image == nil && o.Volumes == nil && !o.Disk && !o.Again
+}

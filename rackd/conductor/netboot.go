@@ -114,6 +114,17 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	}
 	n = driver.WithBootMode(n, facts)
 	o.Node = n
+	if len(n.Targets) > 0 {
+		opened, err := c.Open(n)
+		if err != nil {
+			c.loud.Do(func() {
+				c.log.Warn("machine told to ask again, because the secrets of its volumes cannot be opened", "node", n.UUID, "error", err)
+			})
+			o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that cannot open the secrets of its volumes.", n.Label())))
+			return o
+		}
+		n = opened
+	}
 	hw, err := c.cfg.Hardware.Resolve(n)
 	if err != nil { // its disk is there whatever drivers this rackd has
 		o.Order = bootorder.LocalDisk()

@@ -43,6 +43,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ssh"
 	"github.com/ironyard/ironyard/rackd/driver/ucs"
 	"github.com/ironyard/ironyard/rackd/driver/vbox"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -166,6 +167,9 @@ func Open(o Options) (*Set, error) {
 // nothing to do for it.
 var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 
+// storages are the storage interfaces. noop is the default, as in Ironic.
+var storages = []driver.Named{{Name: "noop", Impl: none.Noop{}}, {Name: "external", Impl: volume.External()}, {Name: "cinder", Impl: volume.Cinder()}}
+
 // rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
 // rescue gives its user a shell in the rack.
 func rescues(o Options) []driver.Named {
@@ -209,7 +213,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"rescue":   rescues(o),
 		"vendor":   {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
 		"network":  {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":  {{Name: "noop", Impl: none.Noop{}}},
+		"storage":  storages,
 	}}
 }
 
@@ -240,7 +244,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 		"rescue":     rescues(o),
 		"vendor":     {{Name: "ipmitool", Impl: ipmi.Vendor{Driver: lan}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+		"storage":    storages,
 	}}
 }
 
@@ -262,7 +266,7 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 		"rescue":     rescues(o),
 		"vendor":     no("vendor"),
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+		"storage":    storages,
 	}}
 }
 

@@ -22,7 +22,7 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"deploy":  deploys(o),
 		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage": {{Name: "noop", Impl: none.Noop{}}},
+		"storage": storages,
 	}}
 	for kind, list := range own {
 		t.Interfaces[kind] = list
@@ -72,7 +72,7 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, m
 	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities}}}
 	return auto, map[string][]driver.Named{
 		"power":   {{Name: "ilo", Impl: auto}},
-		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE()}, {Name: "ilo-pxe", Impl: networkboot.PXE()}},
+		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().ByFirmware()}},
 		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect": {{Name: "ilo", Impl: inspection}},
 		"vendor":  {{Name: "ilo", Impl: redfish.Vendor{Driver: d}}},

@@ -2,9 +2,11 @@
 // to its machine as a CD, and redfish-https, where the machine's UEFI firmware loads it by HTTP. Drivers of vendors have them
 // under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles, rackd/bootorder and protocol.
-// A rackd makes the image for each boot, of
-// kernel, ramdisk and parameters (driver.Media). A node may bring an image of its own instead, driver_info deploy_iso: that one
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
+// rackd/driver/volume, rackd/bootorder and protocol.
+//
+// A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
+// of its own instead, driver_info deploy_iso: that one
 // has to know the address of the control plane's API, and no parameter reaches it.
 package mediaboot
 
@@ -19,6 +21,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
@@ -279,6 +282,12 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	if t.Media != nil {
 		t.Media.Withdraw()
 	}
+	if volume.Boots(t.Node) {
+		return i.fromVolume(ctx, t)
+	}
+	if err := volume.ClearFirmware(ctx, t); err != nil {
+		return err
+	}
 	text := t.Node.InstanceString(fieldInstance)
 	switch {
 	case text != "" && i.by == byHTTP:
@@ -299,8 +308,8 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 // CleanUpInstance takes the instance's image out.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	if i.by == byHTTP {
-		return nil
+	if err := volume.ClearFirmware(ctx, t); err != nil || i.by == byHTTP {
+		return err
 	}
 	return eject(ctx, t)
 }

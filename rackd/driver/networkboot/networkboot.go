@@ -3,8 +3,10 @@
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
+// An instance that is a volume boots by the script, too. Interfaces of iLOs leave that to UEFI firmware.
+//
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
-// rackd/bootorder and protocol.
+// rackd/driver/volume, rackd/bootorder and protocol.
 package networkboot
 
 import (
@@ -17,16 +19,27 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Interface boots over the network. Immutable, safe for concurrent use.
-type Interface struct{ overTFTP bool }
+type Interface struct {
+	overTFTP bool
+	// byFirmware: the firmware of a machine in UEFI mode attaches its volume itself.
+	byFirmware bool
+}
 
 // IPXE loads kernel and ramdisk by HTTP.
 func IPXE() Interface { return Interface{} }
 
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
 func PXE() Interface { return Interface{overTFTP: true} }
+
+// ByFirmware is the interface for machines whose UEFI firmware attaches the volume that they boot, as iLOs have it.
+func (i Interface) ByFirmware() Interface {
+	i.byFirmware = true
+	return i
+}
 
 // persistField of driver_info, with Ironic's name.
 const persistField = "force_persistent_boot_device"
@@ -74,11 +87,27 @@ func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) booto
 	return o
 }
 
-// InstanceOrder loads the instance's own files, or sends the machine to its disk.
+// ValidateVolume implements driver.VolumeBooter.
+func (i Interface) ValidateVolume(h *driver.Hardware, n *node.Document) error {
+	if i.asksFirmware(n) {
+		return volume.ValidateFirmware(h, n)
+	}
+	return nil
+}
+
+// asksFirmware reports whether the machine's firmware attaches a volume, and not iPXE.
+func (i Interface) asksFirmware(n *node.Document) bool { return i.byFirmware && n.BootMode() == "uefi" }
+
+// InstanceOrder has the machine attach its volume, loads the instance's own files, or sends the machine to its disk. A firmware that
+// attaches the volume itself goes on with its next boot option.
 func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order {
-	o, loads := instancefiles.Order(n, facts)
-	if !loads {
-		o = bootorder.LocalDisk()
+	o := bootorder.LocalDisk()
+	if volume.Boots(n) {
+		if !i.asksFirmware(n) {
+			o = volume.Order(n)
+		}
+	} else if own, loads := instancefiles.Order(n, facts); loads {
+		o = own
 	}
 	o.OverTFTP = i.overTFTP
 	return o
@@ -108,22 +137,34 @@ func (Interface) ValidateInstanceFiles(n *node.Document) error { return instance
 // BootsInstances implements driver.NetworkBooter.
 func (Interface) BootsInstances() {}
 
-// PrepareInstance makes the machine boot its disk from now on, or ask the network at each start, which then says what its
-// instance is.
+// PrepareInstance makes the machine boot its disk or its volume from now on, or ask the network at each start, which then says
+// what its instance is.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
-	if _, loads := instancefiles.Order(t.Node, t.Facts); loads || driver.NetbootAsked(t.Node) {
-		if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk may have booted before
+	attaches := volume.Boots(t.Node)
+	if !attaches && i.byFirmware {
+		if err := volume.ClearFirmware(ctx, t); err != nil {
 			return err
 		}
-		return setDevice(ctx, t, driver.BootPXE, true)
 	}
-	return setDevice(ctx, t, driver.BootDisk, true)
+	if _, loads := instancefiles.Order(t.Node, t.Facts); !attaches && !loads && !driver.NetbootAsked(t.Node) {
+		return setDevice(ctx, t, driver.BootDisk, true)
+	}
+	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk may have booted before
+		return err
+	}
+	if attaches && i.asksFirmware(t.Node) {
+		return volume.PrepareFirmware(ctx, t)
+	}
+	return setDevice(ctx, t, driver.BootPXE, true)
 }
 
-// CleanUpInstance forgets the instance.
-func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
+// CleanUpInstance forgets the instance, and takes its volume from the firmware.
+func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
+	if i.byFirmware {
+		return volume.ClearFirmware(ctx, t)
+	}
 	return nil
 }
 
@@ -133,12 +174,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
 		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
 	}
-	switch t.Node.DriverString(persistField) {
-	case "Always":
-		persistent = true
-	case "Never":
-		persistent = false
-	}
+	persistent = persists(t, persistent)
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
@@ -149,4 +185,15 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 		t.BootSet(d)
 	}
 	return err
+}
+
+// persists says for how long a boot device is set, unless driver_info says otherwise.
+func persists(t *driver.Task, persistent bool) bool {
+	switch t.Node.DriverString(persistField) {
+	case "Always":
+		return true
+	case "Never":
+		return false
+	}
+	return persistent
 }

@@ -61,6 +61,8 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 		load(&b, m, mac, r)
 	case m.Order.Image != nil:
 		image(&b, m, mac, r)
+	case m.Order.Volumes != nil:
+		attach(&b, m, mac, r)
 	case m.Order.Disk:
 		local(&b, m)
 	case m.Order.Again:

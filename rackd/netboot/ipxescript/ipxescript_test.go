@@ -27,6 +27,11 @@ func TestGolden(t *testing.T) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "https://files.example/vmlinuz?a=1&b=2"}, Initramfs: bootorder.File{URL: "tftp://10.0.0.9/initrd"}})
 			m.Order.Load.Params = []string{"nomodeset", "quiet=${x} || shell", "ipa-api-url=https://evil.example", "ironyard-api-fingerprint=bad", "initrd=other", `x="`}
 		},
+		"volume": func(m *netboot.Machine) {
+			m.Order = bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn.2026-11.org.example:m1", List: []bootorder.Volume{
+				{Name: "boot", URIs: []string{"iscsi:10.0.0.9::3260:1:iqn.2026-11.org.example:boot", "iscsi:[2001:db8::9]::3260:1:iqn.2026-11.org.example:boot"}, User: "m1", Secret: "se ${x}#|"},
+				{Name: "data", URIs: []string{"iscsi:10.0.0.9::3261:a:iqn.2026-11.org.example:data"}}}})
+		},
 		"ramdisk-too-long": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("x", 2000)}})
 		},
@@ -155,7 +160,8 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
 		orders := func(reason, param, kernel string) []bootorder.Order {
 			load := bootorder.Load{Params: []string{param}, Kernel: bootorder.File{URL: kernel}}
-			return []bootorder.Order{bootorder.Refuse(reason), bootorder.Ramdisk(load), bootorder.LocalDisk(), bootorder.Later(reason)}
+			return []bootorder.Order{bootorder.Refuse(reason), bootorder.Ramdisk(load), bootorder.LocalDisk(), bootorder.Later(reason),
+				bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn." + param, List: []bootorder.Volume{{Name: "v" + name, URIs: []string{"iscsi:" + kernel}, User: "u" + param, Secret: "s" + reason}}})}
 		}
 		for i, order := range orders(reason, param, kernel) {
 			got := Write(netboot.Machine{UUID: "u", Name: name, Order: order}, "52:54:00:00:00:01", files)
