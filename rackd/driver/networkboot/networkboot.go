@@ -1,5 +1,6 @@
 // Package networkboot is the boot interfaces that load the ramdisk over the
-// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP). Nothing is written
+// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP); http-ipxe, where UEFI firmware loads iPXE by HTTP
+// too; and http, where it loads kernel, ramdisk and command line as one program, which may be signed. Nothing is written
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
@@ -18,7 +19,10 @@ import (
 )
 
 // Interface boots over the network. Immutable, safe for concurrent use.
-type Interface struct{ overTFTP bool }
+type Interface struct {
+	overTFTP, byHTTP bool
+	programs         *Programs // not nil: the firmware loads one of these
+}
 
 // IPXE loads kernel and ramdisk by HTTP.
 func IPXE() Interface { return Interface{} }
@@ -26,12 +30,30 @@ func IPXE() Interface { return Interface{} }
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
 func PXE() Interface { return Interface{overTFTP: true} }
 
+// HTTPIPXE has UEFI firmware load iPXE by HTTP, and iPXE kernel and ramdisk.
+func HTTPIPXE() Interface { return Interface{byHTTP: true} }
+
+// Programs says which ramdisks the rack has as programs that firmware starts.
+type Programs struct{ Ramdisk, Rescue bool }
+
+// HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it.
+func HTTP(p Programs) Interface { return Interface{byHTTP: true, programs: &p} }
+
+// httpDevice is the boot device of UEFI HTTP boot.
+const httpDevice driver.BootDevice = "uefihttp"
+
 // persistField of driver_info, with Ironic's name.
 const persistField = "force_persistent_boot_device"
 
 // Properties names what is read of the node.
-func (Interface) Properties() map[string]string {
+func (i Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
+	if i.programs != nil {
+		for _, field := range ownFiles {
+			all[field] = "Refused: the firmware loads the rack's program (rackd --uki), which holds kernel and ramdisk. Optional."
+		}
+		all[ownramdisk.ParamsField] = "Parameters for the ramdisk's agent, ipa-…. Others are refused: the command line of the kernel is in the rack's program (rackd --uki), under its signature. Optional, also in instance_info."
+	}
 	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 		"Default: for one boot into the ramdisk, for good into the instance. Optional."
 	return all
@@ -42,7 +64,7 @@ func (Interface) InstanceFields() []string { return []string{ownramdisk.ParamsFi
 
 // Validate asks for a port that may boot from the network, and for URLs that can be
 // loaded from.
-func (Interface) Validate(n *node.Document) error {
+func (i Interface) Validate(n *node.Document) error {
 	switch f := n.DriverString(persistField); f {
 	case "", "Default", "Always", "Never":
 	default:
@@ -50,6 +72,14 @@ func (Interface) Validate(n *node.Document) error {
 	}
 	if err := ownramdisk.Validate(n, ""); err != nil {
 		return err
+	}
+	if i.byHTTP && n.BootMode() != "uefi" {
+		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware boots by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	}
+	if i.programs != nil {
+		if err := i.programs.validate(n); err != nil {
+			return err
+		}
 	}
 	for _, p := range n.Ports {
 		if p.PXEEnabled {
@@ -61,21 +91,27 @@ func (Interface) Validate(n *node.Document) error {
 }
 
 // ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
-func (Interface) ValidateRescue(n *node.Document, racks bool) error {
+func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
+	if i.programs != nil {
+		if !i.programs.Rescue {
+			return fmt.Errorf("node %s: this rackd has no ramdisk for rescues as one program (rackd --rescue-uki), which the boot interface http needs: %w", n.Label(), driver.ErrInvalid)
+		}
+		return nil
+	}
 	return ownramdisk.ValidateRescue(n, racks, "")
 }
 
 // RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
 	o := bootorder.Ramdisk(ownramdisk.Load(n, facts))
-	o.OverTFTP = i.overTFTP
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
 	return o
 }
 
 // InstanceOrder sends the machine to its disk.
 func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
 	o := bootorder.LocalDisk()
-	o.OverTFTP = i.overTFTP
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
 	return o
 }
 
@@ -87,6 +123,9 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := driver.SetBootMode(ctx, t); err != nil {
 		return err
+	}
+	if i.byHTTP {
+		return setHTTP(ctx, t)
 	}
 	return setDevice(ctx, t, driver.BootPXE, false)
 }
@@ -115,12 +154,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
 		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
 	}
-	switch t.Node.DriverString(persistField) {
-	case "Always":
-		persistent = true
-	case "Never":
-		persistent = false
-	}
+	persistent = persists(t, persistent)
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
