@@ -20,7 +20,9 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	}
 	defer func() { _ = s.Close(t.Context()) }()
 	// By the network, and by what an iLO's firmware loads, no image of an instance boots.
-	network := func(boot string) bool { return strings.HasSuffix(boot, "pxe") || boot == "ilo-uefi-https" }
+	network := func(boot string) bool {
+		return strings.HasSuffix(boot, "pxe") || boot == "http" || boot == "ilo-uefi-https"
+	}
 	pairs := 0
 	for name, kinds := range s.Describe() {
 		if name == "fake-hardware" {
