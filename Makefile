@@ -97,7 +97,7 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-test build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./e2e/iscsi ./rackd/bootmedium
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|SecureBoot" ./e2e/scenario
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions
