@@ -93,7 +93,7 @@ var driverInfo = table{
 	"driver_info fake_health":                       by("rackd/driver/fake.Health"),
 	"driver_info fake_serial_number":                by("rackd/driver/fake.Identity"),
 	"driver_info fake_system_uuid":                  by("rackd/driver/fake.Identity"),
-	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.setDevice", "rackd/driver/mediaboot.persists"),
+	"driver_info force_persistent_boot_device":      by("rackd/driver/networkboot.persists", "rackd/driver/mediaboot.persists"),
 	"driver_info ipmi_address":                      by("rackd/driver/ipmi.address"),
 	"driver_info ipmi_bridging":                     by("rackd/driver/ipmi.bridge"),
 	"driver_info ipmi_cipher_suite":                 by("rackd/driver/ipmi.suite"),

@@ -151,7 +151,7 @@ func TestSignedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := historyOf(ctx, t, id)
-	for _, want := range []string{"for UEFI HTTP boot", "MB by HTTP", "for the ramdisk's agent"} {
+	for _, want := range []string{"for UEFI HTTP boot", "MB by HTTP", "parameters: ramdisk"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the history does not say %q:\n%s", want, said)
 		}
