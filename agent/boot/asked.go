@@ -21,15 +21,15 @@ func (f *Flags) asks() bool {
 
 // ask takes the settings that a rackd tells.
 func (f *Flags) ask(ctx context.Context, log *slog.Logger, up *netup.Manager) error {
-	anew := false
+	again := false
 	places := func(ctx context.Context) (list []bootserver.Place) {
 		if !f.AskDHCP {
 			return bootserver.Everywhere(f.BootServers, macsOf(inventory.Machine{OwnModules: f.Ramdisk}))
 		}
-		for _, b := range up.BootFiles(ctx, anew, bootserver.IsParameters) {
+		for _, b := range up.BootFiles(ctx, again, bootserver.IsParameters) {
 			list = append(list, bootserver.Place{Base: bootserver.BaseOf(b.Name), MAC: b.MAC})
 		}
-		anew = true // the rackd that came with the lease may have gone
+		again = true // the rackd that came with the lease may have gone
 		return list
 	}
 	words, err := bootserver.Asker{Log: log, Places: places, Fingerprint: f.APIFingerprint, For: session.LookupFor, File: parametersFile}.Parameters(ctx)

@@ -1,8 +1,8 @@
 // Package bootserver asks rackds for the parameters of this boot, where the kernel's command line could not bring them: firmware
 // has started the ramdisk as one signed program, which is the same for all machines.
 //
-// It may import protocol/agentapi and agent/cmdline. Invariants: a boot is told its parameters once, and a restarted agent goes on with
-// them, so that it is an agent of the same boot; no answer changes whom a program that names a certificate believes; what does not
+// It may import protocol/agentapi and agent/cmdline. Invariants: a boot is told its parameters once. A restarted agent goes on with
+// them, so that it is an agent of the same boot. No answer changes whom a program believes that names a certificate. What does not
 // name an API and its certificate is no answer.
 package bootserver
 

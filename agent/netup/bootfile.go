@@ -40,12 +40,12 @@ func (m *Manager) asBootClient() []dhcpv4.Modifier {
 
 // BootFiles returns the boot files that DHCP servers have named and that fit says are ours. A server that gives addresses may name
 // none, or others' files: then all servers of the interfaces with a lease are asked for what they name (RFC 2131, section 4.4.3), which
-// takes a few seconds where none answers. With anew they are asked in any case. It may return none. Safe for concurrent use.
-func (m *Manager) BootFiles(ctx context.Context, anew bool, fit func(name string) bool) (list []BootFile) {
+// takes a few seconds for each interface where none answers. With again they are asked in any case. It may return none. Safe for concurrent use.
+func (m *Manager) BootFiles(ctx context.Context, again bool, fit func(name string) bool) (list []BootFile) {
 	m.boot.mu.Lock()
 	ask := map[string]netip.Prefix{}
 	for name, file := range m.boot.named {
-		if fit(file) && !anew {
+		if fit(file) && !again {
 			list = append(list, BootFile{macOf(name), file})
 		} else {
 			ask[name] = m.boot.at[name]
@@ -55,21 +55,12 @@ func (m *Manager) BootFiles(ctx context.Context, anew bool, fit func(name string
 	if len(list) > 0 {
 		return list
 	}
-	answers := make(chan BootFile, len(ask))
-	var wg sync.WaitGroup
 	for name, at := range ask {
-		wg.Go(func() {
-			if file, err := m.inform(ctx, name, at.Addr(), fit); err == nil {
-				answers <- BootFile{macOf(name), file}
-			} else {
-				m.Log.Warn("no DHCP server names the parameters of this boot", "interface", name, "error", err)
-			}
-		})
-	}
-	wg.Wait()
-	close(answers)
-	for a := range answers {
-		list = append(list, a)
+		if file, err := m.inform(ctx, name, at.Addr(), fit); err == nil {
+			list = append(list, BootFile{macOf(name), file})
+		} else {
+			m.Log.Warn("no DHCP server names the parameters of this boot", "interface", name, "error", err)
+		}
 	}
 	return list
 }
@@ -77,10 +68,13 @@ func (m *Manager) BootFiles(ctx context.Context, anew bool, fit func(name string
 const (
 	informFor   = time.Second // for an answer to one packet
 	informTries = 3
+	informAll   = 10 * time.Second
 )
 
 // inform asks all DHCP servers for a boot file and returns the first that fits.
 func (m *Manager) inform(ctx context.Context, name string, at netip.Addr, fit func(string) bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, informAll)
+	defer cancel()
 	c, err := nclient4.New(name, nclient4.WithTimeout(informFor), nclient4.WithRetry(informTries))
 	if err != nil {
 		return "", err

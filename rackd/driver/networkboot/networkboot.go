@@ -1,6 +1,6 @@
 // Package networkboot is the boot interfaces that load the ramdisk over the
-// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP); http-ipxe, where UEFI firmware loads iPXE by HTTP
-// too; and http, where it loads kernel, ramdisk and command line as one program, which may be signed. Nothing is written
+// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP). With http-ipxe UEFI firmware loads iPXE by HTTP, too. With
+// http it loads kernel, ramdisk and command line as one program, which may be signed. Nothing is written
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
