@@ -7,13 +7,14 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 // Each boot interface goes with each deploy interface of its hardware type, or validate says why not. A new interface
 // is asked here what becomes of its pairs.
 func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	o := all
-	o.Media = func(string) error { return nil }
+	o.Media, o.Programs = func(string) error { return nil }, networkboot.Programs{Ramdisk: true, Rescue: true}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
