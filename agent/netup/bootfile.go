@@ -38,9 +38,10 @@ func (m *Manager) asBootClient() []dhcpv4.Modifier {
 	return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(m.BootClass)), dhcpv4.WithRequestedOptions(dhcpv4.OptionBootfileName)}
 }
 
-// BootFiles returns the boot files that DHCP servers have named and that fit says are ours. A server that gives addresses may name
-// none, or others' files: then all servers of the interfaces with a lease are asked for what they name (RFC 2131, section 4.4.3), which
-// takes a few seconds for each interface where none answers. With again they are asked in any case. It may return none. Safe for concurrent use.
+// BootFiles returns the boot files that DHCP servers have named and that fit says are ours. A server that gives
+// addresses may name none, or a file of others. Then all servers are asked for what they name (RFC 2131, section
+// 4.4.3). That takes a few seconds for each interface where none answers. With again they are asked in any case.
+// It may return none. Safe for concurrent use.
 func (m *Manager) BootFiles(ctx context.Context, again bool, fit func(name string) bool) (list []BootFile) {
 	m.boot.mu.Lock()
 	ask := map[string]netip.Prefix{}
