@@ -183,8 +183,12 @@ func TestInstanceBySecureBoot(t *testing.T) {
 	began := time.Now()
 	deployed(ctx, t, id, "secure-0")
 	t.Logf("%.0f s from the request to the instance's words", time.Since(began).Seconds())
-	if log, err := os.ReadFile(console.Path()); err != nil || len(secureKernel.FindAll(log[console.Offset():], -1)) < 2 {
-		t.Errorf("ramdisk and instance do not both say that secure boot is on (%v)", err)
+	for _, kernel := range []string{"ramdisk", "instance"} { // both have been up by now
+		within, cancel := context.WithTimeout(ctx, time.Minute)
+		if _, err := console.Wait(within, secureKernel); err != nil {
+			t.Errorf("the kernel of the %s does not say that secure boot is on: %v", kernel, err)
+		}
+		cancel()
 	}
 	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
 		t.Fatal(err)
