@@ -160,6 +160,7 @@ var computed = map[string]string{
 	"rackd/driver/vbox.parse":               "",
 	"rackd/driver/snmp.parse":               "", // those that are required, each of which it reads by its name too
 	"rackd/driver/snmp.chosen":              "", // those of userSecurity
+	"rackd/driver/networkboot.validate":     "", // those of ownFiles
 	"rackd/driver/ownramdisk.Fetch":         "", // those of validateFiles
 	"rackd/driver/mediaboot.Validate":       "", // which names them
 	"rackd/driver/ownramdisk.Load":          "", // those of fields

@@ -48,6 +48,7 @@ var waiting = map[string]string{
 	"agent/image/attempt.go pump sends":                                      room,
 	"agent/image/fetch.go get (*http.Client).Do":                             "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",
 	"agent/image/fetch.go get http.NewRequestWithContext":                    "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",
+	"agent/bootserver/bootserver.go ask (*http.Client).Do":                   "answerWithin, of the request's context",
 	"agent/netup/netup.go Run (*sync.WaitGroup).Wait":                        members,
 	"agent/netup/netup.go Run selects":                                       life,
 	"agent/netup/netup.go ask (*nclient4.Client).Request":                    "tryFor for each of its packets, tries times",

@@ -24,6 +24,9 @@ type Order struct {
 	Reason string
 	// OverTFTP: script and files come by TFTP and not by HTTP, for networks that filter HTTP.
 	OverTFTP bool
+	// Direct: the firmware loads kernel, initramfs and command line as one program, the rack's, and no boot program before it. What
+	// else a machine is told is then nothing that firmware could load.
+	Direct bool
 }
 
 // Load is a kernel and what it is started with.

@@ -87,7 +87,7 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 
 // withhold gives the machine another order, which travels as the one before.
 func (o *BootOrder) withhold(instead bootorder.Order) {
-	instead.OverTFTP = o.Order.OverTFTP
+	instead.OverTFTP, instead.Direct = o.Order.OverTFTP, o.Order.Direct
 	o.Order, o.needs = instead, needsNothing
 }
 

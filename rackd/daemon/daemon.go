@@ -34,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/console"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/failover"
 	"github.com/ironyard/ironyard/rackd/forward"
@@ -145,6 +146,14 @@ func machinesInterface(c Config) string {
 	return c.Rack.Interface
 }
 
+// programs are the ramdisks that machines' firmware can start here.
+func programs(c Config) (p networkboot.Programs) {
+	if c.Rack != nil {
+		p.Ramdisk, p.Rescue = c.Rack.UKI != "", c.Rack.RescueUKI != ""
+	}
+	return p
+}
+
 // prepare makes what needs no bus.
 func (r *rackd) prepare(ctx context.Context) (err error) {
 	c := r.cfg
@@ -159,7 +168,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -174,7 +183,8 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
-	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk, c.Rack.RescueRamdisk); err != nil {
+	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
+		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI}); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,

@@ -73,6 +73,8 @@ type Options struct {
 	Interface string
 	// RescueRamdisk says that the rack has a ramdisk for rescues.
 	RescueRamdisk bool
+	// Programs says which ramdisks the rack has as programs that firmware starts.
+	Programs networkboot.Programs
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	// ISCSIPort is that of agents' iSCSI targets; 0: 3260.
@@ -170,6 +172,12 @@ var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 // storages are the storage interfaces. noop is the default, as in Ironic.
 var storages = []driver.Named{{Name: "noop", Impl: none.Noop{}}, {Name: "external", Impl: volume.External()}, {Name: "cinder", Impl: volume.Cinder()}}
 
+// networkBoots are the boot interfaces of machines that boot over the network alone.
+func networkBoots(o Options) []driver.Named {
+	return []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()},
+		{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}}
+}
+
 // rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
 // rescue gives its user a shell in the rack.
 func rescues(o Options) []driver.Named {
@@ -203,7 +211,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"power":      {{Name: "redfish", Impl: rf}},
 		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
-			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}},
+			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}, {Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
@@ -234,7 +242,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "ipmitool", Impl: lan}},
 		"management": management,
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"boot":       networkBoots(o),
 		"deploy":     deploys(o),
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
@@ -256,7 +264,7 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      power,
 		"management": {{Name: "noop", Impl: none.Management{}}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"boot":       networkBoots(o),
 		"deploy":     deploys(o),
 		"inspect":    append([]driver.Named{{Name: "agent", Impl: agentinspect.New(o.Bringup)}}, no("inspect")...),
 		"bios":       no("bios"),

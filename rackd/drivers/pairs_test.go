@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 // instances are what instance_info may bring, by what it is.
@@ -33,8 +34,8 @@ func goes(boot, deploy, instance string) bool {
 		return true
 	case "direct", "iscsi":
 		return instance == "an image" || instance == "an image by netboot" && network
-	case "ramdisk": // what an iLO's firmware loads is no instance
-		return instance == "a CD" && boot != "ilo-uefi-https" || strings.HasPrefix(instance, "a kernel") && network
+	case "ramdisk": // what firmware loads is no instance
+		return instance == "a CD" && boot != "ilo-uefi-https" && boot != "http" || strings.HasPrefix(instance, "a kernel") && network
 	}
 	return network || !strings.HasSuffix(instance, "netboot")
 }
@@ -43,7 +44,7 @@ func goes(boot, deploy, instance string) bool {
 // is asked here what becomes of its pairs.
 func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	o := all
-	o.Media = func(string) error { return nil }
+	o.Media, o.Programs = func(string) error { return nil }, networkboot.Programs{Ramdisk: true, Rescue: true}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -52,12 +52,13 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 	return vendor("idrac", o, map[string][]driver.Named{
 		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
 		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}},
-		"bios":       {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
-		"raid":       {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
-		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
-		"inspect":    {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
-		"vendor":     {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
+		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
+			{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
+		"bios":     {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
+		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
+		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
+		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
+		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
 	})
 }
 

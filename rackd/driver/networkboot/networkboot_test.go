@@ -15,7 +15,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
-var _ driver.Boot = Interface{}
+var _, _ driver.Boot = Interface{}, Scripted{}
 
 func TestBootsThenInstance(t *testing.T) {
 	r := drivertest.NewRig()
@@ -239,7 +239,7 @@ func TestOrders(t *testing.T) {
 	n := &node.Document{DriverInfo: map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "tftp://x/r", ownramdisk.ParamsField: "quiet"}}
 	facts := map[string]string{driver.FactKernel: "sha256-k"}
 	for _, c := range []struct {
-		boot     Interface
+		boot     Scripted
 		overTFTP bool
 	}{{IPXE(), false}, {PXE(), true}} {
 		o := c.boot.RamdiskOrder(n, facts)

@@ -52,7 +52,7 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"), "")
+	files, err := bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r")})
 	if err != nil {
 		t.Fatal(err)
 	}

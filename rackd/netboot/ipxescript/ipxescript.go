@@ -193,6 +193,11 @@ func instanceParams(m netboot.Machine, _ string, r Ramdisk) []string {
 	return list
 }
 
+// Words are Params as an agent is told them that asked from mac: a command line.
+func Words(m netboot.Machine, mac string, r Ramdisk) string {
+	return strings.Join(append(Params(m, r), agentapi.ParamBootMAC+"=01-"+strings.ReplaceAll(mac, ":", "-")), " ")
+}
+
 // Params are the words of the kernel's command line that a machine gets by whichever way its ramdisk comes. They hold no
 // space, no quote that does not end, and no sign that boot loaders read as their own.
 func Params(m netboot.Machine, r Ramdisk) (list []string) {

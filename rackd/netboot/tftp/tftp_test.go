@@ -51,7 +51,7 @@ func newServer(t testing.TB, kernel []byte) (*Server, *rack) {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"), "")
+	files, err := bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r")})
 	if err != nil {
 		t.Fatal(err)
 	}
