@@ -38,8 +38,8 @@ func (p Programs) validate(n *node.Document) error {
 	return nil
 }
 
-// setHTTP makes the next boot, or each, one by UEFI HTTP, of the URL that DHCP tells. Hardware that cannot be told so boots by PXE, where it
-// is given the same.
+// setHTTP makes the next boot, or each, one by UEFI HTTP, of the URL that DHCP tells. Hardware that cannot be told so boots by
+// PXE, where it is given the same.
 func setHTTP(ctx context.Context, t *driver.Task, persistent bool) error {
 	asked := persistent
 	persistent = persists(t, persistent)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ironyard/ironyard/agent/cmdline"
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
@@ -72,9 +72,12 @@ func TestParametersOfABoot(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1") // httptest's
 	r.machine.Addresses = []netip.Addr{peer}
 	w := ask(h, http.MethodGet, at)
-	p, err := cmdline.Parse(w.Body.String())
-	if err != nil || w.Code != http.StatusOK || p.Node != id || p.BootMAC != mac || !slices.Equal(p.APIURLs, []string{"https://192.0.2.9:6386/boot/boot1"}) || p.Fingerprint != strings.Repeat("ab", 32) {
-		t.Errorf("%d %q: %+v, %v", w.Code, w.Body, p, err)
+	words := strings.Fields(w.Body.String())
+	for _, want := range []string{"quiet", agentapi.ParamNode + "=" + id, agentapi.ParamBootMAC + "=01-" + strings.ReplaceAll(mac, ":", "-"),
+		agentapi.ParamAPIURL + "=https://192.0.2.9:6386/boot/boot1", agentapi.ParamAPIFingerprint + "=" + strings.Repeat("ab", 32)} {
+		if w.Code != http.StatusOK || !slices.Contains(words, want) {
+			t.Errorf("%d %q, without %q", w.Code, words, want)
+		}
 	}
 	if w.Header().Get("Cache-Control") != "no-store" {
 		t.Error("a proxy may keep the parameters of a boot")
