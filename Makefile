@@ -84,7 +84,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Three at once: the fleets of faults and places mostly wait, the virtual machines of the others compute.
-E2E := e2e/faults e2e/scenario e2e/faults/places rackd/netboot rackd/bootmedium e2e/clients ops/virtual/fleet e2e/attack rackd/driver/snmp e2e/disks ops/ramdisk central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/iscsi rackd/driver/iscsideploy rackd/ociimage dashboards ops/virtual/vbmc e2e/clients/pythonagent
+E2E := e2e/faults e2e/scenario e2e/faults/places rackd/netboot rackd/bootmedium e2e/clients ops/virtual/fleet e2e/attack rackd/driver/snmp e2e/disks ops/ramdisk ops/uki central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/iscsi rackd/driver/iscsideploy rackd/ociimage dashboards ops/virtual/vbmc e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 3 $(E2E:%=./%)
@@ -97,7 +97,8 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-test build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run Volumes ./rackd/netboot
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions

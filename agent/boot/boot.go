@@ -19,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/agent/pid1"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/release"
 )
 
@@ -72,6 +73,29 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	}
 	log.Info("ironyard agent", "version", release.Version, "boot_id", bootID, "rackd", f.APIURL)
 
+	if !f.asks() {
+		if _, err := cmdline.ParseURLs(f.APIURL); err != nil {
+			return end, fmt.Errorf("URL of the rackd: %w", err)
+		}
+	}
+	rescue := newRescuer(ctx, crew, log)
+	if f.Ramdisk {
+		up, err := network(ctx, crew, log, f)
+		if err != nil {
+			return end, err
+		}
+		if there, err := rescue.resume(); there || err != nil {
+			if err == nil {
+				<-ctx.Done() // the machine is its user's: no rackd is asked any more
+			}
+			return Nothing, err
+		}
+		if f.asks() {
+			if err := f.ask(ctx, log, up); err != nil {
+				return end, err
+			}
+		}
+	}
 	urls, err := cmdline.ParseURLs(f.APIURL)
 	if err != nil {
 		return end, fmt.Errorf("URL of the rackd: %w", err)
@@ -84,18 +108,6 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 	machine := inventory.Machine{BootMAC: f.BootMAC, DiskFiles: f.Disk, OwnModules: f.Ramdisk}
 	disks := diskwatch.New(machine, log)
 	client.SystemUUID, client.SystemSerial = machine.SystemUUID(), machine.System().SerialNumber
-	rescue := newRescuer(ctx, crew, log)
-	if f.Ramdisk {
-		if err := network(ctx, crew, log, f.BootMAC); err != nil {
-			return end, err
-		}
-		if there, err := rescue.resume(); there || err != nil {
-			if err == nil {
-				<-ctx.Done() // the machine is its user's: no rackd is asked any more
-			}
-			return Nothing, err
-		}
-	}
 	macs := func() []string {
 		if len(f.MAC) > 0 {
 			return f.MAC
@@ -125,23 +137,26 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 const networkData = "/etc/ironyard/network_data.json"
 
 // network configures the network and waits for the first address.
-func network(ctx context.Context, crew *crew, log *slog.Logger, bootMAC string) error {
-	m := &netup.Manager{Log: log, BootMAC: bootMAC, ResolvConf: "/etc/resolv.conf"}
+func network(ctx context.Context, crew *crew, log *slog.Logger, f Flags) (*netup.Manager, error) {
+	m := &netup.Manager{Log: log, BootMAC: f.BootMAC, ResolvConf: "/etc/resolv.conf"}
+	if f.asks() && f.AskDHCP {
+		m.BootClass = agentapi.BootClass
+	}
 	var err error
 	if m.Given, err = netup.ReadGiven(networkData); err != nil {
-		return fmt.Errorf("the network_data that the medium has brought: %w", err)
+		return nil, fmt.Errorf("the network_data that the medium has brought: %w", err)
 	}
 	failed := make(chan error, 1)
 	crew.Go(func() { failed <- m.Run(ctx) })
 	select {
 	case <-m.Ready():
-		return nil
+		return m, nil
 	case err := <-failed:
-		return err
+		return nil, err
 	case <-time.After(session.LookupFor):
-		return fmt.Errorf("no address within %v on any interface: check cables, VLAN, the rack's DHCP server and the node's network_data", session.LookupFor)
+		return nil, fmt.Errorf("no address within %v on any interface: check cables, VLAN, the rack's DHCP server and the node's network_data", session.LookupFor)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -27,9 +27,9 @@ disks, describe the hardware, reboot.
 
 In the ramdisk it is /init and takes its settings from the kernel command line:
 ipa-api-url, ironyard-api-fingerprint, BOOTIF, ironyard-node, ipa-debug,
-ipa-guard-special-filesystems. Started by hand it takes them from flags, touches
-only the disks named by --disk, and never reboots or configures the network; a
-request to do so ends it.`
+ipa-guard-special-filesystems. With ironyard-boot-server it asks a rackd for these.
+Started by hand it takes them from flags, touches only the disks named by --disk,
+and never reboots or configures the network; a request to do so ends it.`
 
 // Flags are the settings of the agent.
 type Flags struct {
@@ -47,6 +47,10 @@ type Flags struct {
 	EraseShared    bool     `name:"erase-shared" help:"Also erase disks with a file system that machines share: VMFS, GPFS, GFS2."`
 	Debug          bool     `help:"Write debug messages to the log."`
 	Ramdisk        bool     `hidden:"" help:"Run as the ramdisk's agent: read the kernel command line, configure the network, reboot the machine."`
+
+	// BootServers are where the other settings are asked for, and AskDHCP: DHCP tells one.
+	BootServers []string `kong:"-"`
+	AskDHCP     bool     `kong:"-"`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -86,6 +90,7 @@ func (f *Flags) kernel(line string) error {
 		f.APIURL += u
 	}
 	f.APIFingerprint, f.BootMAC, f.Node, f.Debug, f.EraseShared = p.Fingerprint, p.BootMAC, p.Node, p.Debug, p.EraseShared
+	f.BootServers, f.AskDHCP = p.BootServers, p.AskDHCP
 	f.TokenFile = "/run/ironyard/token"
 	return err
 }

@@ -33,6 +33,9 @@ type Params struct {
 	Debug bool
 	// EraseShared: disks that other machines may be using are erased too.
 	EraseShared bool
+	// BootServers are where to ask for all of this, and AskDHCP: DHCP tells one.
+	BootServers []string
+	AskDHCP     bool
 }
 
 // Parse reads a kernel command line. The last of several equal parameters wins.
@@ -58,6 +61,12 @@ func Parse(line string) (Params, error) {
 			p.Debug = on(value)
 		case agentapi.ParamGuardShared:
 			p.EraseShared = !on(value)
+		case agentapi.ParamBootServer:
+			if p.AskDHCP = value == agentapi.BootServerDHCP; p.AskDHCP {
+				p.BootServers = nil
+			} else {
+				p.BootServers, err = parseURLs(value, "http")
+			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kernel parameter %s=%q: %w", key, value, err))
@@ -70,7 +79,9 @@ func Parse(line string) (Params, error) {
 func on(value string) bool { return value != "0" && !strings.EqualFold(value, "false") }
 
 // ParseURLs reads a comma-separated list of https base URLs.
-func ParseURLs(list string) ([]string, error) {
+func ParseURLs(list string) ([]string, error) { return parseURLs(list, "https") }
+
+func parseURLs(list, scheme string) ([]string, error) {
 	var out []string
 	for s := range strings.SplitSeq(list, ",") {
 		if s = strings.TrimSpace(s); s == "" {
@@ -80,8 +91,8 @@ func ParseURLs(list string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("%q is not of the form https://host[:port]", s)
+		if u.Scheme != scheme || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("%q is not of the form %s://host[:port]", s, scheme)
 		}
 		out = append(out, strings.TrimRight(u.String(), "/"))
 	}

@@ -46,9 +46,12 @@ type Manager struct {
 	// Given is what the node's network_data says of interfaces, which the ramdisk's medium has brought; nil: all ask DHCP. With it, those
 	// that it does not name get no address.
 	Given []networkdata.Interface
+	// BootClass is the vendor class with which DHCP servers are asked for a boot file; empty: they are not.
+	BootClass string
 
 	once  sync.Once
 	ready chan struct{}
+	boot  bootFiles
 }
 
 // Ready is closed when the first interface has a lease.
@@ -171,6 +174,7 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 			continue
 		}
 		m.Log.Info("network is up", "interface", name, "address", s.addr, "server", lease.ACK.ServerIdentifier(), "lease", s.expire, "mtu", s.mtu)
+		m.boot.leased(name, s.addr, bootFile(lease.ACK))
 		leased()
 		m.renewing(ctx, name, metric, lease, s)
 	}
@@ -220,7 +224,8 @@ func (m *Manager) ask(ctx context.Context, name string) (*nclient4.Lease, settin
 		return nil, settings{}, err
 	}
 	defer c.Close()
-	lease, err := c.Request(ctx, dhcpv4.WithRequestedOptions(dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName))
+	wanted := []dhcpv4.Modifier{dhcpv4.WithRequestedOptions(dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName)}
+	lease, err := c.Request(ctx, append(wanted, m.asBootClient()...)...)
 	if err != nil {
 		return nil, settings{}, err
 	}

@@ -107,7 +107,9 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if n == nil || n.Driver != d.name {
-		return Reply{}, wire.Errorf(http.StatusNotFound, "No node of driver %s has that UUID or a port with that address: enrol the machine and create its port first.", d.name)
+		script := fmt.Sprintf("#!ipxe\necho\necho Ironyard: nothing to boot.\necho Reason: no node of driver %s has that UUID or a port with that address: enrol the machine and create its port first.\n"+
+			"echo Starting again in 30 s.\nsleep 30\nreboot\n", d.name)
+		return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil
 	}
 	var script string
 	if err := s.ask(r, n, ask.GetBootScript, ask.BootScript{Address: strings.ToLower(r.Query["port_address"]), From: r.peer()}, &script); err != nil {

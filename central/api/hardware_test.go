@@ -334,12 +334,17 @@ func TestBootScript(t *testing.T) {
 			t.Errorf("%s: %q as %q", query, a.body, a.Header.Get("Content-Type"))
 		}
 	}
+	// A machine that is no node is told so on its console.
+	for query, driver := range map[string]string{path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09": "fake-hardware",
+		"/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid=" + nodeID: "redfish"} {
+		if a := b.want(200, "GET", query, "", ""); !strings.HasPrefix(a.body, "#!ipxe\n") || !strings.Contains(a.body, "echo Reason: no node of driver "+driver) {
+			t.Errorf("%s: %q", query, a.body)
+		}
+	}
 	b.refuse([]string{"/v1/nodes/detail"},
 		refusal{"GET", path + "/ipxe_config", "1.1", "", 400, "either node_uuid or port_address"},
 		refusal{"GET", path + "/ipxe_config?node_uuid=" + nodeID + "&port_address=aa:bb:cc:dd:ee:01", "1.1", "", 400, "either"},
 		refusal{"GET", path + "/ipxe_config?port_address=aa", "1.1", "", 400, "MAC address"},
-		refusal{"GET", path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09", "1.1", "", 404, "enrol the machine"},
-		refusal{"GET", "/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "No node of driver redfish"},
 		refusal{"GET", "/v1/drivers/nobody/vendor_passthru/ipxe_config?node_uuid=" + nodeID, "1.1", "", 404, "The driver 'nobody' is unknown."},
 		refusal{"POST", path + "?method=ipxe_config", "1.1", "", 400, "does not support HTTP POST"})
 }

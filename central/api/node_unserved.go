@@ -40,8 +40,8 @@ func (s *Server) unserved(ctx context.Context, n *store.Node, found map[string]a
 	if err != nil {
 		return err
 	}
-	if len(connectors)+len(targets) > 0 {
-		storage = append(storage, "its volumes")
+	if kind := n.Interfaces["storage"]; len(connectors)+len(targets) > 0 && (kind == "" || kind == "noop") {
+		storage = append(storage, "its volumes (the storage interface noop uses none: external does)")
 	}
 	for kind, list := range map[string][]string{"network": network, "storage": storage} {
 		v, heard := found[kind]

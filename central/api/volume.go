@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/ironyard/ironyard/central/api/fields"
 	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
+	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 )
 
@@ -90,8 +92,8 @@ func (s *Server) volumeConnectors() *collection[store.VolumeConnector] {
 			}
 			return s.Store.VolumeConnectors(r.Context(), store.VolumeQuery{Page: p, Nodes: nodes})
 		},
-		read: (*store.Tx).VolumeConnector, insert: (*store.Tx).InsertVolumeConnector, update: (*store.Tx).UpdateVolumeConnector,
-		remove: (*store.Tx).DeleteVolumeConnector,
+		read: (*store.Tx).VolumeConnector, insert: tellRacks((*store.Tx).InsertVolumeConnector, (*store.VolumeConnector).Nodes), update: tellRacks((*store.Tx).UpdateVolumeConnector, (*store.VolumeConnector).Nodes),
+		remove: tellRacks((*store.Tx).DeleteVolumeConnector, (*store.VolumeConnector).Nodes),
 		fresh:  func() *store.VolumeConnector { return &store.VolumeConnector{Extra: map[string]any{}} },
 		id:     func(v *store.VolumeConnector) *string { return &v.UUID },
 		check:  s.checkConnector, mayPatch: byUUID[store.VolumeConnector], relink: relinks(s, nodeOfConnector), node: nodeOfConnector, mayRemove: s.mayRemoveConnector,
@@ -111,13 +113,32 @@ func (s *Server) volumeTargets() *collection[store.VolumeTarget] {
 			}
 			return s.Store.VolumeTargets(r.Context(), store.VolumeQuery{Page: p, Nodes: nodes})
 		},
-		read: (*store.Tx).VolumeTarget, insert: (*store.Tx).InsertVolumeTarget, update: (*store.Tx).UpdateVolumeTarget,
-		remove: (*store.Tx).DeleteVolumeTarget,
+		read: (*store.Tx).VolumeTarget, insert: tellRacks((*store.Tx).InsertVolumeTarget, (*store.VolumeTarget).Nodes), update: tellRacks((*store.Tx).UpdateVolumeTarget, (*store.VolumeTarget).Nodes),
+		remove: tellRacks((*store.Tx).DeleteVolumeTarget, (*store.VolumeTarget).Nodes),
 		fresh: func() *store.VolumeTarget {
 			return &store.VolumeTarget{Properties: map[string]any{}, Extra: map[string]any{}}
 		},
 		id:    func(v *store.VolumeTarget) *string { return &v.UUID },
 		check: s.checkTarget, mayPatch: byUUID[store.VolumeTarget], relink: relinks(s, nodeOfTarget), node: nodeOfTarget, mayRemove: s.mayRemoveTarget,
+	}
+}
+
+// tellRacks is a write of a volume, of which the racks of its nodes are told.
+func tellRacks[T any](write func(*store.Tx, context.Context, *T) error, nodes func(*T) []string) func(*store.Tx, context.Context, *T) error {
+	return func(tx *store.Tx, ctx context.Context, v *T) error {
+		if err := write(tx, ctx, v); err != nil {
+			return err
+		}
+		for _, id := range nodes(v) {
+			n, err := tx.Node(ctx, id)
+			if err != nil {
+				return err
+			}
+			if err := tx.Tell(ctx, dispatch.Dirty(n)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

@@ -20,8 +20,8 @@ const validateWithin = 5 * time.Second
 // mustBeValid says which interfaces a rack has to find in order before an event is
 // accepted: those that its work looks at first.
 var mustBeValid = map[provision.Event][]string{
-	provision.EventDeploy:  {"power", "management", "boot", "deploy"},
-	provision.EventRebuild: {"power", "management", "boot", "deploy"},
+	provision.EventDeploy:  {"power", "management", "boot", "deploy", "storage"},
+	provision.EventRebuild: {"power", "management", "boot", "deploy", "storage"},
 	provision.EventInspect: {"power", "management", "inspect"},
 	provision.EventClean:   {"power", "management"},
 	provision.EventService: {"power", "management"},

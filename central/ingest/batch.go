@@ -207,9 +207,11 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					}
 				}
 				n.ClearInstance()
-				if n.DriverInternalInfo[node.BootSetKey] != nil { // it was set for the instance
-					delete(n.DriverInternalInfo, node.BootSetKey)
-					observation = true
+				for _, key := range []string{node.BootSetKey, node.InstanceFilesKey, node.DeployBootModeKey} {
+					if n.DriverInternalInfo[key] != nil { // it was the instance's
+						delete(n.DriverInternalInfo, key)
+						observation = true
+					}
 				}
 				emptied = true
 			}

@@ -37,10 +37,13 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 			return err
 		}
 	}
-	for key, text := range map[string]*string{node.BootSetKey: o.BootSet, node.LogMarkKey: o.LogMark} {
+	for key, text := range map[string]*string{node.BootSetKey: o.BootSet, node.LogMarkKey: o.LogMark, node.DeployBootModeKey: o.DeployBootMode} {
 		if err := keepText(n, key, text); err != nil {
 			return err
 		}
+	}
+	if err := keepFiles(n, o.InstanceFiles); err != nil {
+		return err
 	}
 	if o.BIOS != nil {
 		if err := setSettings(ctx, tx, n.UUID, o.BIOS); err != nil {
@@ -53,7 +56,7 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 	return nil
 }
 
-// maxMark bounds a mark of an event log, in bytes.
+// maxMark bounds a mark of an event log, and what is told of an instance's files, in bytes.
 const maxMark = 16 << 10
 
 // keepText puts a text into driver_internal_info; an empty one is removed, nil leaves what is there.
@@ -72,6 +75,24 @@ func keepText(n *store.Node, key string, text *string) error {
 		return contentError{err}
 	}
 	_, err = mergeInternal(n, map[string]json.RawMessage{key: raw})
+	return err
+}
+
+// keepFiles puts which files an instance boots into driver_internal_info; an empty list is removed, nil leaves what is there.
+func keepFiles(n *store.Node, files map[string]string) error {
+	if files == nil {
+		return nil
+	}
+	raw, err := json.Marshal(files)
+	switch {
+	case err != nil:
+		return contentError{err}
+	case len(files) == 0:
+		raw = []byte("null")
+	case len(raw) > maxMark:
+		return contentError{fmt.Errorf("driver_internal_info %s of node %s would have %d bytes, more than %d", node.InstanceFilesKey, n.UUID, len(raw), maxMark)}
+	}
+	_, err = mergeInternal(n, map[string]json.RawMessage{node.InstanceFilesKey: raw})
 	return err
 }
 

@@ -19,11 +19,10 @@ import (
 // key and sealed with the group's.
 func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error) {
 	n := row.Node
-	reseal := func(kind seal.Kind, fields map[string]any) (map[string]any, error) {
+	reseal := func(label seal.Label, fields map[string]any) (map[string]any, error) {
 		if !seal.Holds(fields) {
 			return fields, nil
 		}
-		label := seal.Label{Kind: kind, Of: n.UUID}
 		open, err := key.OpenFields(label, fields)
 		if err != nil {
 			return nil, err
@@ -46,7 +45,14 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 		d.Machine.Serial, _ = machine["serial"].(string)
 	}
 	d.BootSet, _ = n.DriverInternalInfo[node.BootSetKey].(string)
+	d.DeployBootMode, _ = n.DriverInternalInfo[node.DeployBootModeKey].(string)
 	d.LogMark, _ = n.DriverInternalInfo[node.LogMarkKey].(string)
+	if files, ok := n.DriverInternalInfo[node.InstanceFilesKey].(map[string]any); ok {
+		d.InstanceFiles = map[string]string{}
+		for field, id := range files {
+			d.InstanceFiles[field], _ = id.(string)
+		}
+	}
 	if disks := n.DriverInternalInfo[node.DisksKey]; disks != nil {
 		if d.Disks, err = json.Marshal(disks); err != nil {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.DisksKey, err)
@@ -57,14 +63,24 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 			return nil, fmt.Errorf("network_data: %w", err)
 		}
 	}
-	if d.DriverInfo, err = reseal(seal.DriverInfo, n.DriverInfo); err != nil {
+	if d.DriverInfo, err = reseal(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, n.DriverInfo); err != nil {
 		return nil, fmt.Errorf("driver_info: %w", err)
 	}
-	if d.InstanceInfo, err = reseal(seal.InstanceInfo, n.InstanceInfo); err != nil {
+	if d.InstanceInfo, err = reseal(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo); err != nil {
 		return nil, fmt.Errorf("instance_info: %w", err)
 	}
 	for _, p := range row.Ports {
 		d.Ports = append(d.Ports, p.Document())
+	}
+	for _, c := range row.Connectors {
+		d.Connectors = append(d.Connectors, node.Connector{Type: c.Type, ID: c.ConnectorID})
+	}
+	for _, v := range row.Targets {
+		target := node.Target{UUID: v.UUID, Type: v.VolumeType, VolumeID: v.VolumeID, BootIndex: v.BootIndex}
+		if target.Properties, err = reseal(seal.Label{Kind: seal.Volume, Of: v.UUID}, v.Properties); err != nil {
+			return nil, fmt.Errorf("properties of volume target %s: %w", v.UUID, err)
+		}
+		d.Targets = append(d.Targets, target)
 	}
 	return d, nil
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -116,7 +117,7 @@ func alter(t *testing.T, name string, f reflect.Value) {
 	case *map[string]string:
 		*v = map[string]string{"power": name}
 	case *map[string]any:
-		*v = map[string]any{node.KeptKey: name, node.MachineKey: map[string]any{"uuid": name}, node.DisksKey: name, node.BootSetKey: name, node.LogMarkKey: name}
+		*v = map[string]any{node.KeptKey: name, node.MachineKey: map[string]any{"uuid": name}, node.DisksKey: name, node.BootSetKey: name, node.LogMarkKey: name, node.InstanceFilesKey: map[string]any{"kernel": name}, node.DeployBootModeKey: name}
 	default:
 		t.Fatalf("this test knows no other value for field %s of a node", name)
 	}
@@ -166,7 +167,7 @@ func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
 		}
 	}
 	// Ports have rows of their own; the others move with every write, or never.
-	besides := []string{"UUID", "Revision", "Ports", "Traits"}
+	besides := []string{"UUID", "Revision", "Ports", "Traits", "Connectors", "Targets"}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[node.Document]()) {
 		if shown[f.Name] == slices.Contains(besides, f.Name) {
 			t.Errorf("field %s of a document changed with one of the node's own fields: %v", f.Name, shown[f.Name])
@@ -215,6 +216,60 @@ func TestTheRackIsToldOfTraitsAndPorts(t *testing.T) {
 	}
 	if _, now := b.document(); now.RackRevision <= row.RackRevision {
 		t.Errorf("a port went: the revision of what the rack sees was %d and is %d", row.RackRevision, now.RackRevision)
+	}
+}
+
+// Volumes have rows of their own. What is sealed of them for the database is sealed for the group in the document.
+func TestTheRackIsToldOfVolumes(t *testing.T) {
+	b := newSightBench(t)
+	const secret = "of a volume"
+	c := &store.VolumeConnector{UUID: store.NewID(), Node: b.id, Type: "iqn", ConnectorID: "iqn.2026-11.org.example:m"}
+	v := &store.VolumeTarget{UUID: store.NewID(), Node: b.id, VolumeType: "iscsi", VolumeID: "v"}
+	label := seal.Label{Kind: seal.Volume, Of: v.UUID}
+	v.Properties = b.key.SealFields(label, map[string]any{"target_lun": 1.0, "auth_password": secret})
+	if !b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error {
+		return errors.Join(tx.InsertVolumeConnector(ctx, c), tx.InsertVolumeTarget(ctx, v))
+	}) {
+		t.Error("the rack is not told of new volumes")
+	}
+	d, n := b.document()
+	if n.RackRevision != n.Revision || len(d.Connectors) != 1 || d.Connectors[0] != (node.Connector{Type: "iqn", ID: c.ConnectorID}) || len(d.Targets) != 1 || d.Targets[0].VolumeID != "v" {
+		t.Fatalf("revisions %d and %d, connectors %v, %d targets", n.RackRevision, n.Revision, d.Connectors, len(d.Targets))
+	}
+	group, err := b.key.ForGroup(n.ConductorGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.key.OpenFields(label, d.Targets[0].Properties); err == nil {
+		t.Error("the rack gets what is sealed for the database")
+	}
+	if open, err := group.OpenFields(label, d.Targets[0].Properties); err != nil || open["auth_password"] != secret || open["target_lun"] != 1.0 {
+		t.Errorf("the rack reads %v, %v", open, err)
+	}
+	left := b.id
+	b.enrol()
+	if !b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error {
+		moved, err := tx.VolumeTarget(ctx, v.UUID)
+		if err != nil {
+			return err
+		}
+		moved.Node = b.id
+		if err := tx.UpdateVolumeTarget(ctx, moved); err != nil {
+			return err
+		}
+		if !slices.Equal(moved.Nodes(), []string{left, b.id}) {
+			t.Errorf("moved from %s to %s: %v", left, b.id, moved.Nodes())
+		}
+		return nil
+	}) {
+		t.Error("the rack is not told of a volume that has moved to its node")
+	}
+	if d, _ := b.document(); len(d.Targets) != 1 {
+		t.Errorf("%d targets of the node that it has moved to", len(d.Targets))
+	}
+	v.Node = b.id
+	if !b.change(func(ctx context.Context, tx *store.Tx, _ *store.Node) error { return tx.DeleteVolumeTarget(ctx, v) }) {
+		t.Error("the rack is not told of a volume that went")
 	}
 }
 

@@ -25,8 +25,7 @@ var deeds = []string{"baremetal:node:update", "baremetal:node:set_maintenance", 
 	"baremetal:volume:create", "baremetal:volume:update", "baremetal:volume:delete"}
 
 // unserved are those of them that ask for something that no rack does.
-var unserved = []string{"baremetal:node:vif:attach", "baremetal:portgroup:create", "baremetal:portgroup:update",
-	"baremetal:volume:create", "baremetal:volume:update"}
+var unserved = []string{"baremetal:node:vif:attach", "baremetal:portgroup:create", "baremetal:portgroup:update"}
 
 var selectDeed = register(selectAudit + " WHERE a.node = $1 AND a.uuid = $2")
 

@@ -9,14 +9,19 @@ import (
 
 // Snapshot is all that the documents of a node are rendered from.
 type Snapshot struct {
-	Node  *Node
-	Ports []*Port
-	Work  *Work // open, or nil
+	Node       *Node
+	Ports      []*Port
+	Connectors []*VolumeConnector
+	Targets    []*VolumeTarget
+	Work       *Work // open, or nil
 }
+
+// hasVolumes is 1 for a node with volumes, of which most have none.
+const hasVolumes = "CASE WHEN EXISTS (SELECT 1 FROM volume_connectors vc WHERE vc.node = n.uuid) OR EXISTS (SELECT 1 FROM volume_targets vt WHERE vt.node = n.uuid) THEN 1 ELSE 0 END"
 
 func snapshotsOf(nodes []string) (string, []any) {
 	list, args := inList(1, nodes)
-	return "SELECT n.revision, " + names(nodeColumns, "n.") + ", " + outer(workColumns, "w.") + ", " + outer(portColumns, "p.") +
+	return "SELECT " + hasVolumes + ", n.revision, " + names(nodeColumns, "n.") + ", " + outer(workColumns, "w.") + ", " + outer(portColumns, "p.") +
 		" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid" +
 		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
 }
@@ -25,7 +30,7 @@ func snapshotsOf(nodes []string) (string, []any) {
 // and their ports.
 func nowOf(nodes []string) (string, []any) {
 	list, args := inList(1, nodes)
-	return "SELECT n.uuid, n.revision, COALESCE(w.id, ''), " + outer(portColumns, "p.") +
+	return "SELECT " + hasVolumes + ", n.uuid, n.revision, COALESCE(w.id, ''), " + outer(portColumns, "p.") +
 		" FROM nodes n LEFT JOIN works w ON w.node = n.uuid AND w.state = 'open' LEFT JOIN ports p ON p.node = n.uuid" +
 		" WHERE n.uuid IN (" + list + ") ORDER BY n.uuid, p.uuid", args
 }
@@ -36,13 +41,15 @@ func init() {
 	builders = append(builders, func() []string {
 		whole, _ := snapshotsOf([]string{"a", "b"})
 		now, _ := nowOf([]string{"a", "b"})
-		return []string{whole, now}
+		connectors, _ := volumesOf(volumeConnectors, []string{"a", "b"})
+		targets, _ := volumesOf(volumeTargets, []string{"a", "b"})
+		return []string{whole, now, connectors, targets}
 	})
 }
 
 // Snapshots reads nodes with their ports, in order of UUID, and open work, by UUID;
-// those that do not exist are missing. It is one statement, so all that it returns
-// held at one moment.
+// those that do not exist are missing. It is one statement, so nodes, ports and works
+// held at one moment. Volumes are read behind it, where there are any: they may be newer than their node, never older.
 func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snapshot, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -50,11 +57,43 @@ func (s *Store) Snapshots(ctx context.Context, nodes []string) (map[string]*Snap
 	out := make(map[string]*Snapshot, len(nodes))
 	stmt, args := snapshotsOf(nodes)
 	r, err := s.engine.query(ctx, stmt, args...)
-	err = scanAll(r, err, func(r rows) error { return scanSnapshot(r, out) })
+	var volumes []string
+	err = scanAll(r, err, func(r rows) error { return scanSnapshot(r, out, &volumes) })
 	if err != nil {
 		return nil, fmt.Errorf("read %d nodes for their sites: %w", len(nodes), err)
 	}
-	return out, nil
+	return out, s.readVolumes(ctx, volumes, out)
+}
+
+// volumesOf asks for the rows of a table of volumes that belong to nodes, the oldest first.
+func volumesOf[T any](t *table[T], nodes []string) (string, []any) {
+	list, args := inList(1, nodes)
+	return t.selectAll + " WHERE t.node IN (" + list + ") ORDER BY t.node, t.created_at, t.uuid", args
+}
+
+// readVolumes adds the volumes of nodes.
+func (s *Store) readVolumes(ctx context.Context, nodes []string, of map[string]*Snapshot) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
+	stmt, args := volumesOf(volumeConnectors, nodes)
+	connectors, err := volumeConnectors.read(ctx, s.engine, stmt, args...)
+	if err != nil {
+		return err
+	}
+	for _, v := range connectors {
+		of[v.Node].Connectors = append(of[v.Node].Connectors, v)
+	}
+	stmt, args = volumesOf(volumeTargets, nodes)
+	targets, err := volumeTargets.read(ctx, s.engine, stmt, args...)
+	if err != nil {
+		return err
+	}
+	for _, v := range targets {
+		of[v.Node].Targets = append(of[v.Node].Targets, v)
+	}
+	return nil
 }
 
 // SnapshotsWith is Snapshots for a caller that holds nodes as transactions have left them.
@@ -66,13 +105,15 @@ func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[stri
 		return s.Snapshots(ctx, nodes)
 	}
 	out := make(map[string]*Snapshot, len(nodes))
+	var volumes []string
 	stmt, args := nowOf(slices.Collect(maps.Keys(held)))
 	r, err := s.engine.query(ctx, stmt, args...)
 	err = scanAll(r, err, func(r rows) error {
 		var id string
+		var some int64
 		var now Stamp
 		p := new(Port)
-		if err := r.Scan(append([]any{&id, &now.Revision, &now.WorkID}, fields(portColumns, p)...)...); err != nil {
+		if err := r.Scan(append([]any{&some, &id, &now.Revision, &now.WorkID}, fields(portColumns, p)...)...); err != nil {
 			return err
 		}
 		n := held[id]
@@ -82,6 +123,9 @@ func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[stri
 		if out[id] == nil {
 			out[id] = &Snapshot{Node: n}
 		}
+		if some != 0 {
+			volumes = append(volumes, id)
+		}
 		if p.UUID != "" {
 			out[id].Ports = append(out[id].Ports, p)
 		}
@@ -90,16 +134,20 @@ func (s *Store) SnapshotsWith(ctx context.Context, nodes []string, held map[stri
 	if err != nil {
 		return nil, fmt.Errorf("compare %d nodes with the database: %w", len(held), err)
 	}
+	if err := s.readVolumes(ctx, volumes, out); err != nil {
+		return nil, err
+	}
 	left := slices.DeleteFunc(slices.Clone(nodes), func(id string) bool { return out[id] != nil })
 	whole, err := s.Snapshots(ctx, left)
 	maps.Copy(out, whole)
 	return out, err
 }
 
-// scanSnapshot reads a row, which is a node with one of its ports, into out.
-func scanSnapshot(r rows, out map[string]*Snapshot) error {
+// scanSnapshot reads a row, which is a node with one of its ports, into out; volumes get the nodes that have some.
+func scanSnapshot(r rows, out map[string]*Snapshot, volumes *[]string) error {
 	n, w, p := new(Node), new(Work), new(Port)
-	dest := append([]any{&n.Revision}, fields(nodeColumns, n)...)
+	var some int64
+	dest := append([]any{&some, &n.Revision}, fields(nodeColumns, n)...)
 	dest = append(append(dest, fields(workColumns, w)...), fields(portColumns, p)...)
 	if err := r.Scan(dest...); err != nil {
 		return err
@@ -113,6 +161,9 @@ func scanSnapshot(r rows, out map[string]*Snapshot) error {
 			row.Work = w
 		}
 		out[n.UUID] = row
+		if some != 0 {
+			*volumes = append(*volumes, n.UUID)
+		}
 	}
 	if p.UUID != "" {
 		row.Ports = append(row.Ports, p)

@@ -16,6 +16,8 @@ type VolumeConnector struct {
 	Extra       map[string]any
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+
+	from string // node that it belonged to when a transaction read it
 }
 
 // VolumeTarget is a row of volume_targets: a remote volume that a node uses.
@@ -29,6 +31,21 @@ type VolumeTarget struct {
 	Extra      map[string]any
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+
+	from string // node that it belonged to when a transaction read it
+}
+
+// Nodes are those whose racks see a change of the volume: its own, and the one that it has left.
+func (v *VolumeConnector) Nodes() []string { return nodesOf(v.from, v.Node) }
+
+// Nodes are those whose racks see a change of the volume: its own, and the one that it has left.
+func (v *VolumeTarget) Nodes() []string { return nodesOf(v.from, v.Node) }
+
+func nodesOf(from, to string) []string {
+	if from == "" || from == to {
+		return []string{to}
+	}
+	return []string{from, to}
 }
 
 var volumeConnectors = newTable(table[VolumeConnector]{
@@ -93,21 +110,28 @@ func (s *Store) VolumeConnectors(ctx context.Context, q VolumeQuery) ([]*VolumeC
 
 // VolumeConnector returns the connector for a write that follows, or ErrNotFound.
 func (tx *Tx) VolumeConnector(ctx context.Context, id string) (*VolumeConnector, error) {
-	return volumeConnectors.one(ctx, tx.conn, id, tx.s.lockRows("t"))
+	v, err := volumeConnectors.one(ctx, tx.conn, id, tx.s.lockRows("t"))
+	if err == nil {
+		v.from = v.Node
+	}
+	return v, err
 }
 
-// InsertVolumeConnector adds v, or fails with a *DuplicateError (uuid, connector_id).
+// InsertVolumeConnector adds v and moves its node's revision on, or fails with a *DuplicateError (uuid, connector_id).
 func (tx *Tx) InsertVolumeConnector(ctx context.Context, v *VolumeConnector) error {
-	return volumeConnectors.insert(ctx, tx, v)
+	if err := volumeConnectors.insert(ctx, tx, v); err != nil {
+		return err
+	}
+	return tx.advanceSeen(ctx, v.Node)
 }
 
-// UpdateVolumeConnector writes all of v and moves its node's revision on. Errors: those of
+// UpdateVolumeConnector writes all of v and moves the revision of its node on, and of one that it leaves. Errors: those of
 // InsertVolumeConnector, and ErrNotFound.
 func (tx *Tx) UpdateVolumeConnector(ctx context.Context, v *VolumeConnector) error {
 	if err := volumeConnectors.update(ctx, tx, v); err != nil {
 		return err
 	}
-	return tx.Touch(ctx, v.Node)
+	return tx.touchAll(ctx, v.Nodes())
 }
 
 // DeleteVolumeConnector removes v and moves its node's revision on, or fails with ErrNotFound.
@@ -115,7 +139,7 @@ func (tx *Tx) DeleteVolumeConnector(ctx context.Context, v *VolumeConnector) err
 	if err := volumeConnectors.remove(ctx, tx, v.UUID); err != nil {
 		return err
 	}
-	return tx.Touch(ctx, v.Node)
+	return tx.touchSeen(ctx, v.Node)
 }
 
 // VolumeTarget returns the target with that UUID, or ErrNotFound.
@@ -132,21 +156,28 @@ func (s *Store) VolumeTargets(ctx context.Context, q VolumeQuery) ([]*VolumeTarg
 
 // VolumeTarget returns the target for a write that follows, or ErrNotFound.
 func (tx *Tx) VolumeTarget(ctx context.Context, id string) (*VolumeTarget, error) {
-	return volumeTargets.one(ctx, tx.conn, id, tx.s.lockRows("t"))
+	v, err := volumeTargets.one(ctx, tx.conn, id, tx.s.lockRows("t"))
+	if err == nil {
+		v.from = v.Node
+	}
+	return v, err
 }
 
-// InsertVolumeTarget adds v, or fails with a *DuplicateError (uuid, boot_index).
+// InsertVolumeTarget adds v and moves its node's revision on, or fails with a *DuplicateError (uuid, boot_index).
 func (tx *Tx) InsertVolumeTarget(ctx context.Context, v *VolumeTarget) error {
-	return volumeTargets.insert(ctx, tx, v)
+	if err := volumeTargets.insert(ctx, tx, v); err != nil {
+		return err
+	}
+	return tx.advanceSeen(ctx, v.Node)
 }
 
-// UpdateVolumeTarget writes all of v and moves its node's revision on. Errors: those of
+// UpdateVolumeTarget writes all of v and moves the revision of its node on, and of one that it leaves. Errors: those of
 // InsertVolumeTarget, and ErrNotFound.
 func (tx *Tx) UpdateVolumeTarget(ctx context.Context, v *VolumeTarget) error {
 	if err := volumeTargets.update(ctx, tx, v); err != nil {
 		return err
 	}
-	return tx.Touch(ctx, v.Node)
+	return tx.touchAll(ctx, v.Nodes())
 }
 
 // DeleteVolumeTarget removes v and moves its node's revision on, or fails with ErrNotFound.
@@ -154,5 +185,15 @@ func (tx *Tx) DeleteVolumeTarget(ctx context.Context, v *VolumeTarget) error {
 	if err := volumeTargets.remove(ctx, tx, v.UUID); err != nil {
 		return err
 	}
-	return tx.Touch(ctx, v.Node)
+	return tx.touchSeen(ctx, v.Node)
+}
+
+// touchAll is touchSeen of several nodes.
+func (tx *Tx) touchAll(ctx context.Context, nodes []string) error {
+	for _, n := range nodes {
+		if err := tx.touchSeen(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

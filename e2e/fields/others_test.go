@@ -70,23 +70,23 @@ var portgroups = table{
 	"portgroups uuid":                       by("central/api.portgroupCollection"),
 }
 
-const volumeKept = "No rack attaches a volume: the node's history says so, and `validate` (storage)."
+const volumeUse = "Used with the storage interfaces `external` and `cinder`."
 
 var volumes = table{
 	"connectors *":            {},
-	"connectors connector_id": kept(volumeKept),
+	"connectors connector_id": by("rackd/driver/volume.initiator").as("ID").with(volumeUse),
 	"connectors extra":        kept("Kept for clients by definition."),
 	"connectors node_uuid":    by("central/api.volumeConnectors").as("Node"),
-	"connectors type":         kept(volumeKept),
+	"connectors type":         by("rackd/driver/volume.initiator", "rackd/driver/volume.validateCinder").as("Type").with(volumeUse + " `iqn` is the machine's own name; the others are checked as Ironic's `cinder` does, and tell nobody anything."),
 	"connectors uuid":         by("central/api.volumeConnectors"),
 	"targets *":               {},
-	"targets boot_index":      kept(volumeKept),
+	"targets boot_index":      by("rackd/driver/volume.Boots", "rackd/driver/volume.Read").as("BootIndex").with(volumeUse + " The machine boots from 0."),
 	"targets extra":           kept("Kept for clients by definition."),
 	"targets node_uuid":       by("central/api.volumeTargets").as("Node").saying(saying{"volume", "storage", "no rack acts on it: its volumes"}),
-	"targets properties":      kept(volumeKept),
+	"targets properties":      by("rackd/driver/volume.diskOf", "rackd/driver/volume.chap").with(volumeUse + " `target_iqn`, `target_portal`, `target_lun`, their plurals, `auth_method`, `auth_username`, `auth_password`; others are kept. A value that no machine can use is refused by `validate` (storage)."),
 	"targets uuid":            by("central/api.volumeTargets"),
-	"targets volume_id":       kept(volumeKept),
-	"targets volume_type":     kept(volumeKept),
+	"targets volume_id":       by("rackd/driver/volume.validateCinder").as("VolumeID").with("`cinder` wants one; `external` keeps it for clients."),
+	"targets volume_type":     by("rackd/driver/volume.diskOf").as("Type").with(volumeUse + " `iscsi`; `fibre_channel` and all else is refused by `validate` (storage)."),
 }
 
 var others = table{

@@ -144,6 +144,11 @@ var computed = map[string]string{
 	"rackd/driver/ipmi.truth":               "",
 	"rackd/driver/ipmi.bridge":              "", // which names them
 	"rackd/driver/fake.Validate":            "", // those that Properties announces as patterns
+	"rackd/driver/instancefiles.Fetch":      "", // those that Fields announces
+	"rackd/driver/instancefiles.Validate":   "",
+	"rackd/driver/instancefiles.Order":      "",
+	"rackd/driver/instancefiles.check":      "",
+	"rackd/driver/ramdisk.Supports":         "",
 	"rackd/driver/fake.delayOf":             "",
 	"rackd/driver/fake.failure":             "",
 	"rackd/driver/iboot.parse":              "", // as those of snmp
@@ -155,6 +160,7 @@ var computed = map[string]string{
 	"rackd/driver/vbox.parse":               "",
 	"rackd/driver/snmp.parse":               "", // those that are required, each of which it reads by its name too
 	"rackd/driver/snmp.chosen":              "", // those of userSecurity
+	"rackd/driver/networkboot.validate":     "", // those of ownFiles
 	"rackd/driver/ownramdisk.Fetch":         "", // those of validateFiles
 	"rackd/driver/mediaboot.Validate":       "", // which names them
 	"rackd/driver/ownramdisk.Load":          "", // those of fields

@@ -117,12 +117,22 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                        // for a partition image: sizes are in GiB there
 			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true}, // whose BMC sets URLs to boot
 		}}
+	if err := makeFleetKeys(dir); err != nil {
+		return o, err
+	}
+	o.RackdArgs = append(o.RackdArgs, "--uki", programPath(dir))
+	// Its firmware knows the fleet's keys alone, and checks what it starts from the first time on.
+	o.Machines = append(o.Machines, machine.Config{Name: "secure-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, SecureBoot: true,
+		VariablesFrom: filepath.Join(dir, fleetVariables), KeysFrom: filepath.Join(dir, fleetVariables)})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud,
-			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "ramdisk")})
-		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
-		return err
+			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "ramdisk"), UKI: &ramdisk.UKI{Params: "console=ttyS0,115200"}})
+		if o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs; err != nil {
+			return err
+		}
+		unsigned, err = os.ReadFile(r.UKI)
+		return errors.Join(err, os.WriteFile(programPath(dir), unsigned, 0o644))
 	})
 	g.Go(func() error {
 		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud, Rescue: true,

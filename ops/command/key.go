@@ -6,11 +6,13 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/secretfile"
+	"github.com/ironyard/ironyard/rackd/agentdoor"
 )
 
 type keyCommand struct {
 	Generate keyGenerate `cmd:"" help:"Print a new fleet key, for central."`
 	Group    keyGroup    `cmd:"" help:"Print the key of a conductor group, for its rackds."`
+	Print    keyPrint    `cmd:"" name:"fingerprint" help:"Print the fingerprint of the certificate that the rackds of a conductor group show to agents, for 'ramdisk build --api-fingerprint'."`
 }
 
 type keyGenerate struct{}
@@ -45,5 +47,31 @@ func (k keyGroup) Run(log *slog.Logger) error {
 		return err
 	}
 	fmt.Println(group.Text())
+	return nil
+}
+
+type keyPrint struct {
+	File  string `arg:"" type:"existingfile" help:"File with the group's key, as rackd --key-file reads it."`
+	Group string `arg:"" optional:"" help:"Conductor group. Default: the group without a name."`
+}
+
+func (k keyPrint) Run(log *slog.Logger) error {
+	text, err := secretfile.Read(k.File, log)
+	if err != nil {
+		return err
+	}
+	ring, err := seal.ParseKeyring(string(text), k.Group)
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.File, err)
+	}
+	key := ring.Of(k.Group)
+	if key == nil {
+		return fmt.Errorf("%s has no key of conductor group %q", k.File, k.Group)
+	}
+	id, err := agentdoor.NewIdentity(key)
+	if err != nil {
+		return err
+	}
+	fmt.Println(id.Fingerprint)
 	return nil
 }

@@ -49,7 +49,7 @@ func (f rackFlags) prepare(ctx context.Context, name string, log *slog.Logger) (
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		r, err := buildRamdisk(ctx, debkernel.Cloud, filepath.Join(f.Cache, "kernel"), filepath.Join(f.Cache, "ramdisk"), false)
+		r, err := buildRamdisk(ctx, debkernel.Cloud, filepath.Join(f.Cache, "kernel"), filepath.Join(f.Cache, "ramdisk"))
 		o.Kernel, o.Ramdisk = r.Kernel, r.Initramfs
 		return err
 	})

@@ -2,10 +2,18 @@ package command
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/uki"
+	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
 type ramdiskCommand struct {
@@ -13,36 +21,98 @@ type ramdiskCommand struct {
 }
 
 type ramdiskBuild struct {
-	Out    string `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
-	Kernel string `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
-	Rescue bool   `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
-	Cache  string `help:"Folder for downloads." default:".cache" type:"path"`
+	Out         string   `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
+	Kernel      string   `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
+	Rescue      bool     `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
+	Cache       string   `help:"Folder for downloads." default:".cache" type:"path"`
+	UKI         bool     `name:"uki" help:"Make one UEFI program of kernel, ramdisk and command line besides: rackd --uki. Firmware starts it without a boot program."`
+	UKIParams   string   `name:"uki-params" help:"Kernel parameters in the program, instead of those for its consoles." placeholder:"WORDS"`
+	BootServer  []string `name:"boot-server" help:"Web servers of rackds (http), for the program's agent to ask about its boot. Default: DHCP tells it one." placeholder:"URL"`
+	Fingerprint string   `name:"api-fingerprint" help:"SHA-256 of the certificate that the rackds show to agents, which 'key fingerprint' prints. The program's agent then believes no other, whatever it is told. Default: what it is told." placeholder:"HEX"`
+	Sign        string   `help:"File with the RSA key (PEM) that signs the program for UEFI secure boot." placeholder:"KEY" type:"existingfile"`
+	Cert        string   `help:"File with the certificate of that key (PEM), which machines have in db." placeholder:"CERT" type:"existingfile"`
 }
 
-func (c ramdiskBuild) Run(ctx context.Context) error {
+func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	pkg := debkernel.Generic
 	if c.Kernel == "cloud" {
 		pkg = debkernel.Cloud
 	}
-	r, err := buildRamdisk(ctx, pkg, c.Cache, c.Out, false)
+	agent, err := beside("agent")
+	if err != nil {
+		return err
+	}
+	o := ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out}
+	if o.UKI, err = c.program(log); err != nil {
+		return err
+	}
+	r, err := ramdisk.Build(ctx, o)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("kernel   %s\nramdisk  %s\n", r.Kernel, r.Initramfs)
+	if r.UKI != "" {
+		fmt.Printf("uki      %s\n", r.UKI)
+	}
 	if !c.Rescue {
 		return nil
 	}
-	if r, err = buildRamdisk(ctx, pkg, c.Cache, c.Out, true); err != nil {
+	o.Rescue = true
+	if r, err = ramdisk.Build(ctx, o); err != nil {
 		return err
 	}
 	fmt.Printf("rescue   %s\n", r.Initramfs)
+	if r.UKI != "" {
+		fmt.Printf("uki      %s\n", r.UKI)
+	}
 	return nil
 }
 
-func buildRamdisk(ctx context.Context, pkg, cache, out string, rescue bool) (ramdisk.Result, error) {
+// program is what the UEFI program holds besides kernel and ramdisk; nil: none is asked for.
+func (c ramdiskBuild) program(log *slog.Logger) (*ramdisk.UKI, error) {
+	if !c.UKI {
+		if c.UKIParams != "" || len(c.BootServer) > 0 || c.Fingerprint != "" || c.Sign != "" || c.Cert != "" {
+			return nil, errors.New("--uki-params, --boot-server, --api-fingerprint, --sign and --cert are of the UEFI program: give --uki too")
+		}
+		return nil, nil
+	}
+	p := &ramdisk.UKI{Params: c.UKIParams}
+	for _, text := range c.BootServer {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || strings.ContainsAny(text, ", ") {
+			return nil, fmt.Errorf("--boot-server %q: give http://HOST[:PORT], where a rackd serves machines", text)
+		}
+		p.BootServers = append(p.BootServers, strings.TrimRight(text, "/"))
+	}
+	if c.Fingerprint != "" {
+		p.Fingerprint = strings.ToLower(strings.ReplaceAll(c.Fingerprint, ":", ""))
+		if raw, err := hex.DecodeString(p.Fingerprint); err != nil || len(raw) != 32 {
+			return nil, errors.New("--api-fingerprint: give the 64 hex digits of a SHA-256")
+		}
+	}
+	if (c.Sign == "") != (c.Cert == "") {
+		return nil, errors.New("--sign and --cert belong together: give both or neither")
+	}
+	if c.Sign == "" {
+		return p, nil
+	}
+	key, err := secretfile.Read(c.Sign, log)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := os.ReadFile(c.Cert)
+	if err != nil {
+		return nil, err
+	}
+	p.Signer, err = uki.NewSigner(key, certificate)
+	return p, err
+}
+
+// buildRamdisk builds kernel and ramdisk of a virtual rack.
+func buildRamdisk(ctx context.Context, pkg, cache, out string) (ramdisk.Result, error) {
 	agent, err := beside("agent")
 	if err != nil {
 		return ramdisk.Result{}, err
 	}
-	return ramdisk.Build(ctx, ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: cache, OutDir: out, Rescue: rescue})
+	return ramdisk.Build(ctx, ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: cache, OutDir: out})
 }

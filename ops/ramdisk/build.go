@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/initramfs"
+	"github.com/ironyard/ironyard/ops/uki"
 )
 
 // Names of the files in Options.OutDir.
@@ -22,7 +23,12 @@ const (
 	KernelName    = "ironyard.kernel"
 	InitramfsName = "ironyard.initramfs"
 	RescueName    = "ironyard-rescue.initramfs"
+	UKIName       = "ironyard.efi"
+	RescueUKIName = "ironyard-rescue.efi"
 )
+
+// DefaultParams are the kernel parameters of a unified kernel image that name no others: its consoles.
+const DefaultParams = "console=tty0 console=ttyS0,115200"
 
 // Options say what to build.
 type Options struct {
@@ -38,12 +44,27 @@ type Options struct {
 	Modules []string
 	// Rescue makes an initramfs for rescues, RescueName: it has a shell and the kernel's file systems besides.
 	Rescue bool
-	// OutDir receives the two files.
+	// UKI makes one UEFI program of kernel and initramfs besides; nil: none.
+	UKI *UKI
+	// OutDir receives the files.
 	OutDir string
 	// CacheDir keeps unpacked kernel packages.
 	CacheDir string
 	// Compression of the initramfs; empty: zstd.
 	Compression initramfs.Compression
+}
+
+// UKI is what a unified kernel image holds besides kernel and initramfs. A signature covers all of it.
+type UKI struct {
+	// Params of the kernel, in front of those by which the agent finds its rackd; empty: DefaultParams.
+	Params string
+	// BootServers are base URLs of rackds' web servers, for the agent to ask; empty: DHCP tells it one.
+	BootServers []string
+	// Fingerprint is the hex SHA-256 of the certificate that the rackds show to agents; empty: the agent believes what it is told
+	// when it asks.
+	Fingerprint string
+	// Signer signs the program; nil: it stays unsigned.
+	Signer *uki.Signer
 }
 
 // Result is what was built.
@@ -56,6 +77,9 @@ type Result struct {
 	InitramfsSHA256 string
 	InitramfsBytes  int64
 	Modules         int
+	UKI             string // path; empty: none was asked for
+	UKISHA256       string
+	UKIBytes        int64
 }
 
 // Build builds kernel and initramfs.
@@ -123,7 +147,10 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
 	}
-	return r, write(r.Initramfs, archive)
+	if err := write(r.Initramfs, archive); err != nil || o.UKI == nil {
+		return r, err
+	}
+	return r, unify(ctx, o, &r, image, archive)
 }
 
 // agentBinary reads the agent, building it first if there is none.

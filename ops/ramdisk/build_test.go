@@ -1,6 +1,9 @@
 package ramdisk_test
 
 import (
+	"crypto/sha256"
+	"debug/pe"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,20 +18,53 @@ func TestSameBytesEachTime(t *testing.T) {
 	var results []ramdisk.Result
 	for range 2 {
 		began := time.Now()
-		r, err := ramdisk.Build(t.Context(), ramdisk.Options{OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()})
+		r, err := ramdisk.Build(t.Context(), ramdisk.Options{OutDir: t.TempDir(), CacheDir: agentvm.KernelCache(), UKI: &ramdisk.UKI{Fingerprint: "ab12"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("kernel %s: %d bytes, initramfs: %d bytes with %d modules, built in %v", r.KernelVersion, r.KernelBytes, r.InitramfsBytes, r.Modules, time.Since(began).Round(time.Millisecond))
-		for path, n := range map[string]int64{r.Kernel: r.KernelBytes, r.Initramfs: r.InitramfsBytes} {
+		for path, n := range map[string]int64{r.Kernel: r.KernelBytes, r.Initramfs: r.InitramfsBytes, r.UKI: r.UKIBytes} {
 			if st, err := os.Stat(path); err != nil || st.Size() != n {
 				t.Errorf("%s: %v, want %d bytes", path, err, n)
 			}
 		}
 		results = append(results, r)
 	}
-	if a, b := results[0], results[1]; a.InitramfsSHA256 != b.InitramfsSHA256 || a.KernelSHA256 != b.KernelSHA256 {
+	if a, b := results[0], results[1]; a.InitramfsSHA256 != b.InitramfsSHA256 || a.KernelSHA256 != b.KernelSHA256 || a.UKISHA256 != b.UKISHA256 {
 		t.Errorf("two builds differ:\n%+v\n%+v", a, b)
+	}
+	checkProgram(t, results[0])
+}
+
+// checkProgram looks for the parts of kernel, initramfs and command line in the one program.
+func checkProgram(t *testing.T, r ramdisk.Result) {
+	t.Helper()
+	f, err := pe.Open(r.UKI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	part := func(name string) []byte {
+		s := f.Section(name)
+		if s == nil {
+			t.Fatalf("the program has no section %s", name)
+		}
+		data, err := s.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data[:s.VirtualSize]
+	}
+	for name, want := range map[string]string{".linux": r.KernelSHA256, ".initrd": r.InitramfsSHA256} {
+		if sum := sha256.Sum256(part(name)); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("section %s is no copy of the file", name)
+		}
+	}
+	if line := string(part(".cmdline")); line != ramdisk.DefaultParams+" ironyard-boot-server=dhcp ironyard-api-fingerprint=ab12" {
+		t.Errorf("command line %q", line)
+	}
+	if part(".sbat") == nil || part(".osrel") == nil {
+		t.Error("the program does not say what it is")
 	}
 }
 

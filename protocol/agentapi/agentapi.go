@@ -47,6 +47,9 @@ const (
 	ParamInspection = "ipa-inspection-callback-url"
 	// ParamNode is the node's UUID, when the boot script knew it.
 	ParamNode = "ironyard-node"
+	// ParamBootServer is where a ramdisk that comes without a boot script asks for its parameters: comma-separated base URLs of
+	// rackds' web servers, or BootServerDHCP.
+	ParamBootServer = "ironyard-boot-server"
 )
 
 // DoorName is the TLS server name by which an agent asks a rackd for the certificate

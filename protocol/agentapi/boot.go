@@ -26,6 +26,18 @@ func CutBoot(path string) (id, rest string) {
 	return id, "/" + rest
 }
 
+// A ramdisk whose kernel has no boot script's parameters asks a rackd for them.
+const (
+	// BootServerDHCP in ParamBootServer: DHCP tells the URL, as the boot file of clients of BootClass.
+	BootServerDHCP = "dhcp"
+	// BootClass is such an agent's vendor class in DHCP.
+	BootClass = "IronyardAgent"
+	// ParametersPath is where a rackd's web server answers with the parameters of a machine, by ParametersMAC. They
+	// are words as on a kernel's command line.
+	ParametersPath = "/boot/parameters"
+	ParametersMAC  = "mac"
+)
+
 // Query fields of a lookup by which an agent says on which machine it runs; APIs that do not
 // know them pass over them.
 const (

@@ -7,7 +7,7 @@ import (
 
 // reserved are the kernel parameters that say whom the agent calls, whom it believes, which machine
 // it is on and which disks it spares: rackd and its operator write them, no node's fields.
-var reserved = []string{ParamAPIURL, ParamAPIFingerprint, ParamNode, ParamBootMAC, ParamGuardShared, ParamInsecure, ParamInspection, "initrd",
+var reserved = []string{ParamAPIURL, ParamAPIFingerprint, ParamNode, ParamBootServer, ParamBootMAC, ParamGuardShared, ParamInsecure, ParamInspection, "initrd",
 	"ipa-agent-token", "ipa-agent-token-required", "ipa-ca-file", "ipa-cafile", "ipa-cert-file", "ipa-certfile", "ipa-key-file", "ipa-keyfile",
 	"ipa-advertise-host", "ipa-advertise-port", "ipa-advertise-protocol", "ipa-listen-tls", "ipa-enable-auto-tls", "ipa-standalone"}
 

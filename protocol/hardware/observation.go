@@ -20,6 +20,10 @@ type Observation struct {
 	BootSet *string `json:"boot_set,omitempty"`
 	// LogMark is up to where the machine's event log was told (driver.EventLog).
 	LogMark *string `json:"log_mark,omitempty"`
+	// DeployBootMode is the boot mode that flows go by, of a node that asks for none (node.Document).
+	DeployBootMode *string `json:"deploy_boot_mode,omitempty"`
+	// InstanceFiles are the files that the instance boots over the network (node.Document); empty, not nil: none any more.
+	InstanceFiles map[string]string `json:"instance_files,omitzero"`
 	// Vendor is who made the machine, empty: not read. It is told as one of the node's properties.
 	Vendor string `json:"-"`
 }
@@ -32,6 +36,10 @@ func (was *Observation) Merge(o Observation) {
 	take(&was.ConsoleEnabled, o.ConsoleEnabled)
 	take(&was.BootSet, o.BootSet)
 	take(&was.LogMark, o.LogMark)
+	take(&was.DeployBootMode, o.DeployBootMode)
+	if o.InstanceFiles != nil {
+		was.InstanceFiles = o.InstanceFiles
+	}
 	if o.RAID != nil {
 		was.RAID = o.RAID
 	}
@@ -58,7 +66,7 @@ func take[T any](into **T, v *T) {
 // Empty reports whether nothing was read.
 func (was *Observation) Empty() bool {
 	return was.BootMode == nil && was.SecureBoot == nil && was.Health == nil && was.ConsoleEnabled == nil &&
-		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.BootSet == nil && was.LogMark == nil && was.Vendor == ""
+		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.BootSet == nil && was.LogMark == nil && was.DeployBootMode == nil && was.InstanceFiles == nil && was.Vendor == ""
 }
 
 // Setting is a BIOS setting. All but name and value come from the BIOS's registry and

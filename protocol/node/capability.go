@@ -24,6 +24,11 @@ func (d *Document) InstanceCapability(key string) string {
 	return capabilities(d.InstanceInfo["capabilities"])[key]
 }
 
+// NodeCapability returns one of properties.capabilities alone: what the machine can do, and how its operator wants it.
+func (d *Document) NodeCapability(key string) string {
+	return capabilities(d.Properties["capabilities"])[key]
+}
+
 // Wanted returns the capabilities that the instance asks for and the node does not have, sorted by name.
 func (d *Document) Wanted() []string {
 	wants, has := capabilities(d.InstanceInfo["capabilities"]), capabilities(d.Properties["capabilities"])

@@ -150,7 +150,11 @@ func decode(raw []byte, into any) error {
 		if err := exact.Decode(d); err != nil {
 			return err
 		}
-		for _, m := range []map[string]any{d.DriverInfo, d.Properties, d.InstanceInfo, d.TargetRAID} {
+		objects := []map[string]any{d.DriverInfo, d.Properties, d.InstanceInfo, d.TargetRAID}
+		for _, t := range d.Targets {
+			objects = append(objects, t.Properties)
+		}
+		for _, m := range objects {
 			for name, v := range m {
 				m[name] = floats(v)
 			}

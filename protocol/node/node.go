@@ -4,13 +4,15 @@
 //
 // It may import protocol/provision, protocol/seal and protocol/smbios only. Only central writes the document. It is JSON: people
 // read it on the bus, and programs of other versions skip the fields that they do not know (document.go).
-// Secrets inside DriverInfo and InstanceInfo are sealed for the group (protocol/seal), and the whole
+// Secrets inside DriverInfo, InstanceInfo and the properties of Targets are sealed for the group (protocol/seal), and the whole
 // document bears a code made with the group's key (AppendSigned).
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/smbios"
@@ -75,6 +77,11 @@ type Document struct {
 	BootSet string `json:"boot_set,omitempty"`
 	// LogMark is up to where the machine's event log is in the node's history; empty: nothing of it was told.
 	LogMark string `json:"log_mark,omitempty"`
+	// InstanceFiles are the files that the node's instance boots over the network: for each field of instance_info that names
+	// one, its id in the caches of the rack, so that it boots the same each time. Empty: the instance boots from a disk or a medium.
+	InstanceFiles map[string]string `json:"instance_files,omitempty"`
+	// DeployBootMode is the boot mode in which a flow has found the machine of a node that asks for none; empty: not known.
+	DeployBootMode string `json:"deploy_boot_mode,omitempty"`
 	// Machine is the one that the node's last inspection has found; empty before.
 	Machine smbios.System `json:"machine,omitzero"`
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
@@ -83,6 +90,9 @@ type Document struct {
 	// NetworkData is the node's network_data, JSON of Nova's network metadata; empty: none. Boot interfaces that make
 	// their medium give it to the ramdisk.
 	NetworkData json.RawMessage `json:"network_data,omitempty"`
+	// Connectors and Targets are the node's names towards storage systems, and its volumes there.
+	Connectors []Connector `json:"volume_connectors,omitempty"`
+	Targets    []Target    `json:"volume_targets,omitempty"`
 }
 
 // KeptKey is where driver_internal_info has what a node's drivers keep.
@@ -97,11 +107,32 @@ const DisksKey = "inspected_disks"
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
+// InstanceFilesKey and DeployBootModeKey are where driver_internal_info has Document.InstanceFiles and Document.DeployBootMode.
+const InstanceFilesKey, DeployBootModeKey = "instance_files", "deploy_boot_mode"
+
 // Port is a network interface of a node.
 type Port struct {
 	UUID       string `json:"uuid"`
 	Address    string `json:"address"` // MAC, lower case, colons
 	PXEEnabled bool   `json:"pxe_enabled"`
+}
+
+// Connector is a name under which a node shows itself to a storage system.
+type Connector struct {
+	Type string `json:"type"` // iqn, ip, mac, wwnn, wwpn, port
+	ID   string `json:"connector_id"`
+}
+
+// Target is a volume of a node.
+type Target struct {
+	UUID string `json:"uuid"`
+	// Type is iscsi or fibre_channel, VolumeID the storage system's own name.
+	Type     string `json:"volume_type"`
+	VolumeID string `json:"volume_id"`
+	// BootIndex is 0 for the volume that the node boots from.
+	BootIndex int64 `json:"boot_index"`
+	// Properties say where the volume is; their secrets are sealed for the group (seal.Volume, of the target's UUID).
+	Properties map[string]any `json:"properties,omitempty"`
 }
 
 // Interface returns the implementation the node asks for, empty for the default.
@@ -113,13 +144,24 @@ func (d *Document) DriverString(key string) string { return text(d.DriverInfo[ke
 // InstanceString returns instance_info[key] as text, empty when it is missing.
 func (d *Document) InstanceString(key string) string { return text(d.InstanceInfo[key]) }
 
-// BootMode returns uefi or bios: the node's boot_mode capability, else uefi
+// BootMode returns uefi or bios: the mode that the node or its instance asks for, else that in which its machine was found, else uefi
 // (Ironic's default since 2023.1).
 func (d *Document) BootMode() string {
-	if m := d.Capability("boot_mode"); m == "bios" || m == "uefi" {
-		return m
+	return cmp.Or(d.AskedBootMode(), d.DeployBootMode, "uefi")
+}
+
+// AskedBootMode returns uefi or bios, empty where neither the node nor its instance says which. In Ironic's order that is the
+// instance's capability boot_mode, its former name, the node's capability; secure boot needs UEFI.
+func (d *Document) AskedBootMode() string {
+	for _, text := range []string{d.InstanceCapability("boot_mode"), d.InstanceString("deploy_boot_mode"), d.Capability("boot_mode")} {
+		if m := strings.ToLower(text); m == "bios" || m == "uefi" {
+			return m
+		}
 	}
-	return "uefi"
+	if strings.EqualFold(d.InstanceCapability("secure_boot"), "true") {
+		return "uefi"
+	}
+	return ""
 }
 
 // HasMAC reports whether one of the node's ports has the address (lower case).

@@ -5,13 +5,17 @@
 // It imports nothing of Ironyard.
 package bootorder
 
-// Order is what a machine is to do. Of Load, Disk and Again at most one is set; none of them means that there is
+// Order is what a machine is to do. Of Load, Image, Volumes, Disk and Again at most one is set; none of them means that there is
 // nothing to boot.
 type Order struct {
 	// Name is the order in logs and metrics, such as "ramdisk". There are few of them.
 	Name string
 	// Load: load these files, and start them.
 	Load *Load
+	// Image: boot this image of a CD, by reading it over the network.
+	Image *File
+	// Volumes: attach these, and boot the first.
+	Volumes *Volumes
 	// Disk: boot what is installed.
 	Disk bool
 	// Again: ask again in a while, another rackd first, because this one may not know the newest.
@@ -20,6 +24,9 @@ type Order struct {
 	Reason string
 	// OverTFTP: script and files come by TFTP and not by HTTP, for networks that filter HTTP.
 	OverTFTP bool
+	// Direct: the firmware loads kernel, initramfs and command line as one program, the rack's, and no boot program before it. What
+	// else a machine is told is then nothing that firmware could load.
+	Direct bool
 }
 
 // Load is a kernel and what it is started with.
@@ -28,7 +35,9 @@ type Load struct {
 	Kernel, Initramfs File
 	// Rescue: the rack's initramfs is the one for rescues.
 	Rescue bool
-	// Params of the kernel come before the rack's own, which win.
+	// Instance: the files are those of an instance, and not of an agent's ramdisk. It gets nothing that an agent is told.
+	Instance bool
+	// Params of the kernel come before the rack's own, which win. Those of an instance come last.
 	Params []string
 }
 
@@ -36,10 +45,41 @@ type Load struct {
 type File struct {
 	URL string // http, https, file or tftp
 	ID  string // in the rack's cache; empty: not there
+	// Kept: the machine boots the file with this ID, whatever lies at the URL now. Without an ID, what lies there.
+	Kept bool
 }
+
+// Volumes are disks of the network.
+type Volumes struct {
+	// Initiator is the machine's own name there; empty: the firmware's default.
+	Initiator string
+	List      []Volume
+}
+
+// Volume is a disk of the network.
+type Volume struct {
+	// Name is that of the volume for people.
+	Name string
+	// URIs are the ways to it, the best first (RFC 4173).
+	URIs []string
+	// User and Secret are those of CHAP; empty: the target asks for none.
+	User, Secret string
+}
+
+// FromVolumes attaches volumes and boots the first.
+func FromVolumes(v Volumes) Order { return Order{Name: "volume", Volumes: &v} }
 
 // Ramdisk boots the agent.
 func Ramdisk(l Load) Order { return Order{Name: "ramdisk", Load: &l} }
+
+// Instance boots the kernel and the ramdisk of an instance.
+func Instance(l Load) Order {
+	l.Instance = true
+	return Order{Name: "instance", Load: &l}
+}
+
+// Image boots an image of a CD, which is an instance's.
+func Image(f File) Order { return Order{Name: "instance-image", Image: &f} }
 
 // LocalDisk boots what is installed.
 func LocalDisk() Order { return Order{Name: "local-disk", Disk: true} }
@@ -51,7 +91,9 @@ func Refuse(reason string) Order { return Order{Name: "refuse", Reason: reason} 
 func Later(reason string) Order { return Order{Name: "later", Again: true, Reason: reason} }
 
 // Boots reports whether the machine loads something over the network.
-func (o Order) Boots() bool { return o.Load != nil }
+func (o Order) Boots() bool { return o.Load != nil || o.Image != nil || o.Volumes != nil }
 
 // Refuses reports whether there is nothing to boot.
-func (o Order) Refuses() bool { return o.Load == nil && !o.Disk && !o.Again }
+func (o Order) Refuses() bool {
+	return o.Load == nil && o.Image == nil && o.Volumes == nil && !o.Disk && !o.Again
+}

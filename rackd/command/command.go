@@ -71,6 +71,8 @@ type flags struct {
 	Kernel       string         `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
 	Ramdisk      string         `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
 	Rescue       string         `name:"rescue-ramdisk" help:"Initramfs file of the ramdisk for rescues, which has a shell; it starts with the kernel of --kernel. Without it only nodes that name a ramdisk for rescues themselves can be rescued." env:"RACKD_RESCUE_RAMDISK" placeholder:"FILE" group:"Machines"`
+	UKI          string         `name:"uki" help:"Kernel and ramdisk as one UEFI program, for nodes with the boot interface http: their firmware loads it by HTTP, or by PXE, and no boot program before it. ironyard ramdisk build --uki makes it." env:"RACKD_UKI" placeholder:"FILE" group:"Machines"`
+	RescueUKI    string         `name:"rescue-uki" help:"The same of the ramdisk for rescues." env:"RACKD_RESCUE_UKI" placeholder:"FILE" group:"Machines"`
 	KernelParams string         `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
 	AgentAPIURL  []string       `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
 	TrustFirst   bool           `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
@@ -218,7 +220,7 @@ const mostKernelParams = 380
 
 func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
-		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue,
+		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if !r.Address.Is4() {
 		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)

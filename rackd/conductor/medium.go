@@ -57,6 +57,7 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 		return o, false
 	}
 	o.BootID = key.BootID(id, root, boot)
+	n = driver.WithBootMode(n, facts)
 	now := *n // its work may have gone on since central wrote it
 	now.State, _ = c.state(n)
 	o.Node, o.State = n, now.State

@@ -87,7 +87,7 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 
 // withhold gives the machine another order, which travels as the one before.
 func (o *BootOrder) withhold(instead bootorder.Order) {
-	instead.OverTFTP = o.Order.OverTFTP
+	instead.OverTFTP, instead.Direct = o.Order.OverTFTP, o.Order.Direct
 	o.Order, o.needs = instead, needsNothing
 }
 
@@ -98,7 +98,11 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	o := BootOrder{Node: n, State: state, Addresses: c.addresses(n, boot), Hears: c.cfg.Leases != nil && c.cfg.Leases.Hears()}
 	var facts map[string]string
 	fact := ""
-	if w := c.cfg.Documents.Work(n.UUID); w != nil && open {
+	w := c.cfg.Documents.Work(n.UUID)
+	if w != nil && w.Doc.Generation >= n.Generation {
+		facts = w.Doc.Checkpoint.Facts // also of one that has ended: the node may not show yet what its instance boots
+	}
+	if w != nil && open {
 		facts = w.Doc.Checkpoint.Facts
 		fact = facts[driver.FactBoot]
 		if key := c.cfg.Keys.Of(n.Group); key != nil {
@@ -107,6 +111,19 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		if r := c.runner(n.UUID); r != nil {
 			fact = r.BootFact()
 		}
+	}
+	n = driver.WithBootMode(n, facts)
+	o.Node = n
+	if len(n.Targets) > 0 {
+		opened, err := c.Open(n)
+		if err != nil {
+			c.loud.Do(func() {
+				c.log.Warn("machine told to ask again, because the secrets of its volumes cannot be opened", "node", n.UUID, "error", err)
+			})
+			o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that cannot open the secrets of its volumes.", n.Label())))
+			return o
+		}
+		n = opened
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
 	if err != nil { // its disk is there whatever drivers this rackd has

@@ -121,7 +121,10 @@ type Rack struct {
 	Ramdisk      string // file
 	// RescueRamdisk is a file; empty: nodes without files of their own cannot be rescued.
 	RescueRamdisk string
-	KernelParams  []string
+	// UKI and RescueUKI are files, each a ramdisk as one program that firmware starts; empty: no boot interface has firmware start
+	// one.
+	UKI, RescueUKI string
+	KernelParams   []string
 	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
 	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.

@@ -34,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/console"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/failover"
 	"github.com/ironyard/ironyard/rackd/forward"
@@ -62,6 +63,7 @@ type rackd struct {
 	fetching  *http.Client // of what requests name
 	cache     *imagecache.Cache
 	stock     images
+	instances *instanceFiles
 	mirror    *imagemirror.Mirror
 	tasks     *periodic.Runner    // what is done for idle nodes from time to time
 	events    *bmcevents.Listener // nil: BMCs are not listened to
@@ -144,6 +146,14 @@ func machinesInterface(c Config) string {
 	return c.Rack.Interface
 }
 
+// programs are the ramdisks that machines' firmware can start here.
+func programs(c Config) (p networkboot.Programs) {
+	if c.Rack != nil {
+		p.Ramdisk, p.Rescue = c.Rack.UKI != "", c.Rack.RescueUKI != ""
+	}
+	return p
+}
+
 // prepare makes what needs no bus.
 func (r *rackd) prepare(ctx context.Context) (err error) {
 	c := r.cfg
@@ -158,7 +168,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -173,7 +183,8 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
-	if r.files, err = bootfiles.New(c.Rack.BootPrograms, c.Rack.Kernel, c.Rack.Ramdisk, c.Rack.RescueRamdisk); err != nil {
+	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
+		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI}); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
@@ -217,6 +228,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
+		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Holds, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
 		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases

@@ -29,6 +29,8 @@ type directory struct {
 	// cached returns where the machines find a file of the rack's cache; empty when it
 	// is not there.
 	cached func(id string) string
+	// bring says whether a file of an instance is in the cache, and has it brought there; nil: it is not.
+	bring func(f bootorder.File) error
 	// asked: machines that ask will do what they are told, see conductor.Asked. Else all is from memory.
 	asked bool
 }
@@ -45,8 +47,10 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 	if d.asked {
 		o = d.c.Asked(o)
 	}
-	if l := o.Order.Load; l != nil {
+	if l := o.Order.Load; l != nil && !l.Instance {
 		o.Order.Load = &bootorder.Load{Kernel: d.file(l.Kernel), Initramfs: d.file(l.Initramfs), Rescue: l.Rescue, Params: l.Params}
+	} else {
+		o.Order = d.instance(o.Order)
 	}
 	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
 		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears}, true

@@ -88,7 +88,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 
 // scripts writes the boot scripts of machines.
 func (r *rackd) scripts() *bootscript.Scripts {
-	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached, asked: true}, Journal: r.desk, Metrics: r.netboot,
+	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached, bring: r.instances.bring, asked: true}, Journal: r.desk, Metrics: r.netboot,
 		Ramdisk: r.ramdisk, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 }
 

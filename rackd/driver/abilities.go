@@ -80,6 +80,12 @@ type MediumBooter interface {
 	BootsFromMedium() bool
 }
 
+// VolumeBooter is implemented by boot interfaces whose instance may be a volume (rackd/driver/volume).
+type VolumeBooter interface {
+	// ValidateVolume says why the node's machine cannot boot its volume by the interface; it wraps ErrInvalid or ErrUnsupported.
+	ValidateVolume(h *Hardware, n *node.Document) error
+}
+
 // RescueBooter is implemented by boot interfaces that boot a ramdisk for rescues, in the states rescuing and rescue wait.
 type RescueBooter interface {
 	// ValidateRescue looks at the node's fields that name its own ramdisk for rescues; it wraps ErrInvalid. racks says that

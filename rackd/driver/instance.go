@@ -1,12 +1,14 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 )
 
@@ -36,6 +38,9 @@ const (
 	capTrustedBoot = "trusted_boot"
 )
 
+// fieldBootMode of instance_info is the former name of its capability boot_mode.
+const fieldBootMode = "deploy_boot_mode"
+
 // SecureBootAsked reports whether the instance is to run with secure boot.
 func SecureBootAsked(n *node.Document) bool {
 	return strings.EqualFold(n.InstanceCapability(capSecureBoot), "true")
@@ -43,7 +48,34 @@ func SecureBootAsked(n *node.Document) bool {
 
 // UEFIAsked reports whether the node or its instance asks for UEFI, which is also what they get without asking.
 func UEFIAsked(n *node.Document) bool {
-	return n.Capability(capBootMode) == "uefi" || SecureBootAsked(n)
+	return n.AskedBootMode() == "uefi"
+}
+
+// NetworkBooter is implemented by boot interfaces that send a machine to its instance at each start, also where that is on its disk.
+type NetworkBooter interface {
+	// BootsInstances does nothing; it tells these interfaces from the others.
+	BootsInstances()
+}
+
+// NetbootAsked reports whether the instance's machine is to ask the network at each start.
+func NetbootAsked(n *node.Document) bool { return n.InstanceCapability(capBootOption) == netboot }
+
+// netboot is the boot_option of an instance whose machine asks the network at each start.
+const netboot = "netboot"
+
+// Adopter is implemented by deploy interfaces of instances that need more of their rack than that their disk is booted.
+type Adopter interface {
+	// Adopts reports whether the node's instance is such a one. It then has to be valid as for a deploy.
+	Adopts(n *node.Document) bool
+	// TakeOver makes ready what the instance boots, and tells the machine nothing.
+	TakeOver(ctx context.Context, t *Task) error
+}
+
+// InstanceBooter is implemented by boot interfaces that boot an instance which is no disk: files or an image of instance_info.
+type InstanceBooter interface {
+	// ValidateInstanceFiles says why it cannot boot those that the node's instance_info names, or that there are none. It wraps
+	// ErrInvalid, and looks at the node's fields only.
+	ValidateInstanceFiles(n *node.Document) error
 }
 
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
@@ -54,10 +86,20 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 	}
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if m := n.Capability(capBootMode); m != "" && m != "uefi" && m != "bios" {
+	asked := cmp.Or(n.InstanceCapability(capBootMode), n.InstanceString(fieldBootMode))
+	own := n.NodeCapability(capBootMode)
+	if asked != "" && own != "" && !strings.EqualFold(asked, own) {
+		return Refuse("Node %s boot mode %s violates node properties/capabilities %s", n.UUID, strings.ToLower(asked), strings.ToLower(own))
+	}
+	if m := cmp.Or(asked, own); m != "" && !strings.EqualFold(m, "uefi") && !strings.EqualFold(m, "bios") {
 		bad("the capability boot_mode is %q: give uefi or bios", m)
 	}
-	if o := n.InstanceCapability(capBootOption); o != "" && o != "local" && !slices.Contains(bootOptions, o) {
+	_, networks := h.Boot().(NetworkBooter)
+	switch o := n.InstanceCapability(capBootOption); {
+	case o == "" || o == "local" || slices.Contains(bootOptions, o) || o == netboot && networks:
+	case o == netboot:
+		bad("the capability boot_option is netboot, but the boot interface %s answers no machine that asks the network at each start", h.impls["boot"].Name)
+	default:
 		bad("the capability boot_option is %q: this deploy interface boots %s", o, strings.Join(append([]string{"local"}, bootOptions...), " or "))
 	}
 	switch b := n.InstanceCapability(capTrustedBoot); {
@@ -69,7 +111,7 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 	switch s := n.InstanceCapability(capSecureBoot); {
 	case s != "" && !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false"):
 		bad("the capability secure_boot is %q: give true or false", s)
-	case SecureBootAsked(n) && n.BootMode() != "uefi":
+	case SecureBootAsked(n) && n.AskedBootMode() != "uefi":
 		bad("the capability secure_boot is set, but boot_mode is %s: secure boot needs UEFI", n.BootMode())
 	case SecureBootAsked(n):
 		if _, can := h.Management().(SecureBooter); !can {
@@ -113,20 +155,59 @@ func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 	return nil
 }
 
-// SetBootMode sets the node's boot mode; hardware that has only one is left alone.
+// factBootMode is where a flow keeps the boot mode in which it has found the machine of a node that asks for none.
+const factBootMode = "deploy_boot_mode"
+
+// WithBootMode returns the node with the boot mode that its work has found, which its document may not show yet.
+func WithBootMode(n *node.Document, facts map[string]string) *node.Document {
+	found := facts[factBootMode]
+	if found == "" || found == n.DeployBootMode {
+		return n
+	}
+	now := *n
+	now.DeployBootMode = found
+	return &now
+}
+
+// SetBootMode sets the boot mode that the node or its instance asks for, and tells what the BMC shows then. A node that asks for
+// none keeps that of its machine, and goes by it. As in Ironic, hardware that cannot be set fails where it shows another mode
+// than was asked for, and is left alone otherwise.
 func SetBootMode(ctx context.Context, t *Task) error {
-	m, want := t.Hardware.Management(), t.Node.BootMode()
+	m, asked := t.Hardware.Management(), t.Node.AskedBootMode()
+	was, set := "", false
 	err := Settle(func() error {
 		is, err := m.BootMode(ctx, t.Node)
-		if err != nil || is == want {
+		if err != nil && !errors.Is(err, ErrUnsupported) || is == t.Node.BootMode() && is != "" {
 			return err
 		}
-		return m.SetBootMode(ctx, t.Fence, t.Node, want)
+		if was = is; asked == "" && is != "" {
+			foundMode(t, is)
+			return nil
+		}
+		set = true
+		return m.SetBootMode(ctx, t.Fence, t.Node, t.Node.BootMode())
 	})
 	if errors.Is(err, ErrUnsupported) {
-		return nil
+		if was == "" || asked == "" {
+			return nil
+		}
+		return fmt.Errorf("node %s: its machine is in boot mode %s, and the mode %s that is asked for cannot be set: %w", t.Node.Label(), was, asked, err)
 	}
-	return err
+	if err != nil || !set {
+		return err
+	}
+	if is, err := m.BootMode(ctx, t.Node); err == nil && is != "" && is != t.Node.BootMode() {
+		t.Record.Phase("boot mode", fmt.Sprintf("set to %s; the BMC shows %s, which some do until the machine starts", t.Node.BootMode(), is))
+	}
+	return nil
+}
+
+// foundMode has the flow go by the boot mode in which the machine is.
+func foundMode(t *Task, mode string) {
+	t.Facts[factBootMode] = mode
+	t.Node = WithBootMode(t.Node, t.Facts)
+	t.Record.Observe(hardware.Observation{DeployBootMode: &mode})
+	t.Record.Phase("boot mode", mode+", in which the machine is: the node asks for none")
 }
 
 // Settle repeats a write whose outcome is unknown. The write must read before it writes, so that one that did arrive is

@@ -21,7 +21,7 @@ var (
 	// instance_info, to choose deploy templates, to lend the node, to name the instance, and what central itself writes there.
 	readByCentral = map[string][]string{
 		"driver_info":   {"redfish_address", "ipmi_address"},
-		"instance_info": {"traits", "project_id", "display_name", "image_type", "rescue_password"},
+		"instance_info": {fieldBootMode, "traits", "project_id", "display_name", "image_type", "rescue_password"},
 	}
 	// chosen are the keys of instance_info with which clients say what they have chosen. They ask for nothing.
 	chosen = []string{"root_gb", "local_gb", "vcpus", "memory_mb", "nova_host_id", "user_id", "flavor", "fixed_ips", "image_properties", "image_tags", "image_container_format"}

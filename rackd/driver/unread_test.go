@@ -41,7 +41,7 @@ func TestUnread(t *testing.T) {
 			deploy: "instance_info image_https_proxy; the capability profile; properties root_devices"},
 		"capabilities that are none": {n: node.Document{Driver: "redfish", Properties: map[string]any{"capabilities": "profile:x,boot_mode=bios"}}, deploy: "name:value, boot_mode=bios"},
 		"an image that is booted, with a config drive": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"boot": "redfish-virtual-media", "deploy": "ramdisk"},
-			InstanceInfo: map[string]any{"boot_iso": "http://h/i", "configdrive": "kept", "image_source": "http://h/i"}}, deploy: "instance_info configdrive, image_source"},
+			InstanceInfo: map[string]any{"boot_iso": "http://h/i", "configdrive": "kept", "image_source": "http://h/i"}}, deploy: "instance_info configdrive"},
 		"a custom deploy, with a config drive": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"deploy": "custom-agent"},
 			InstanceInfo: map[string]any{"configdrive": "kept", "image_source": "http://h/i", "image_checksum": "ab", "root_device": map[string]any{"serial": "x"}, "swap_mb": 512, "kernel": "http://h/k"}},
 			deploy: "instance_info image_checksum, image_source, kernel, root_device, swap_mb"},

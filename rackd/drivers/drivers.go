@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/cimc"
@@ -42,6 +43,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ssh"
 	"github.com/ironyard/ironyard/rackd/driver/ucs"
 	"github.com/ironyard/ironyard/rackd/driver/vbox"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 	"github.com/ironyard/ironyard/rackd/driver/wol"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -71,6 +73,8 @@ type Options struct {
 	Interface string
 	// RescueRamdisk says that the rack has a ramdisk for rescues.
 	RescueRamdisk bool
+	// Programs says which ramdisks the rack has as programs that firmware starts.
+	Programs networkboot.Programs
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	// ISCSIPort is that of agents' iSCSI targets; 0: 3260.
@@ -165,11 +169,28 @@ func Open(o Options) (*Set, error) {
 // nothing to do for it.
 var flat = driver.Named{Name: "flat", Impl: none.Noop{}}
 
+// storages are the storage interfaces. noop is the default, as in Ironic.
+var storages = []driver.Named{{Name: "noop", Impl: none.Noop{}}, {Name: "external", Impl: volume.External()}, {Name: "cinder", Impl: volume.Cinder()}}
+
+// networkBoots are the boot interfaces of machines that boot over the network alone.
+func networkBoots(o Options) []driver.Named {
+	return []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()},
+		{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}}
+}
+
 // rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
 // rescue gives its user a shell in the rack.
 func rescues(o Options) []driver.Named {
 	return []driver.Named{{Name: "no-rescue", Impl: none.Unsupported{Kind: "rescue"}},
 		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}
+}
+
+// deploys are the deploy interfaces of all real hardware. The first is the default.
+func deploys(o Options) []driver.Named {
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	live := ramdisk.New(write, o.Bringup)
+	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
 // fakeType is the hardware type fake-hardware.
@@ -181,13 +202,6 @@ func fakeType(o Options) driver.Type {
 	return t
 }
 
-// deploys are the deploy interfaces of machines that boot a ramdisk with an agent.
-func deploys(o Options) []driver.Named {
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
-	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: ramdisk.New(write, o.Bringup)}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}}
-}
-
 // redfishType is the hardware type redfish.
 func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
@@ -197,7 +211,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"power":      {{Name: "redfish", Impl: rf}},
 		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
-			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}},
+			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}, {Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
@@ -207,7 +221,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"rescue":   rescues(o),
 		"vendor":   {{Name: "redfish", Impl: redfish.Vendor{Driver: rf}}, no("vendor")},
 		"network":  {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":  {{Name: "noop", Impl: none.Noop{}}},
+		"storage":  storages,
 	}}
 }
 
@@ -228,7 +242,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "ipmitool", Impl: lan}},
 		"management": management,
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"boot":       networkBoots(o),
 		"deploy":     deploys(o),
 		"inspect":    {{Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":       {no("bios")},
@@ -238,7 +252,7 @@ func ipmiType(name string, lan *ipmi.Driver, o Options, management ...driver.Nam
 		"rescue":     rescues(o),
 		"vendor":     {{Name: "ipmitool", Impl: ipmi.Vendor{Driver: lan}}, no("vendor")},
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+		"storage":    storages,
 	}}
 }
 
@@ -250,7 +264,7 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"power":      power,
 		"management": {{Name: "noop", Impl: none.Management{}}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"boot":       networkBoots(o),
 		"deploy":     deploys(o),
 		"inspect":    append([]driver.Named{{Name: "agent", Impl: agentinspect.New(o.Bringup)}}, no("inspect")...),
 		"bios":       no("bios"),
@@ -260,7 +274,7 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 		"rescue":     rescues(o),
 		"vendor":     no("vendor"),
 		"network":    {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage":    {{Name: "noop", Impl: none.Noop{}}},
+		"storage":    storages,
 	}}
 }
 

@@ -7,20 +7,49 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
+
+// instances are what instance_info may bring, by what it is.
+var instances = map[string]map[string]any{
+	"nothing":                        {},
+	"an image":                       {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
+	"a CD":                           {"boot_iso": "http://192.0.2.1/i.iso"},
+	"a kernel":                       {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
+	"an image by netboot":            {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
+	"a CD, said to be a ramdisk":     {"boot_iso": "http://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
+	"a kernel, said to be a ramdisk": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": "true"},
+	"a kernel, as netboot":           {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
+}
+
+// goes reports whether an instance can be deployed by a pair of interfaces.
+func goes(boot, deploy, instance string) bool {
+	network := strings.HasSuffix(boot, "pxe")
+	chosen, said := strings.CutSuffix(instance, ", said to be a ramdisk")
+	if deploy == "autodetect" {
+		deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]
+	}
+	switch instance = chosen; deploy {
+	case "noop":
+		return true
+	case "direct", "iscsi":
+		return instance == "an image" || instance == "an image by netboot" && network
+	case "ramdisk": // what firmware loads is no instance
+		return instance == "a CD" && boot != "ilo-uefi-https" && boot != "http" || strings.HasPrefix(instance, "a kernel") && network
+	}
+	return network || !strings.HasSuffix(instance, "netboot")
+}
 
 // Each boot interface goes with each deploy interface of its hardware type, or validate says why not. A new interface
 // is asked here what becomes of its pairs.
 func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	o := all
-	o.Media = func(string) error { return nil }
+	o.Media, o.Programs = func(string) error { return nil }, networkboot.Programs{Ramdisk: true, Rescue: true}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close(t.Context()) }()
-	// By the network, and by what an iLO's firmware loads, no image of an instance boots.
-	network := func(boot string) bool { return strings.HasSuffix(boot, "pxe") || boot == "ilo-uefi-https" }
 	pairs := 0
 	for name, kinds := range s.Describe() {
 		if name == "fake-hardware" {
@@ -29,24 +58,20 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 		for _, boot := range kinds["boot"] {
 			for _, deploy := range kinds["deploy"] {
 				pairs++
-				n := &node.Document{UUID: "u", Driver: name, Interfaces: map[string]string{"boot": boot, "deploy": deploy},
-					Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: map[string]any{}}
-				switch deploy {
-				case "direct", "iscsi":
-					n.InstanceInfo["image_source"], n.InstanceInfo["image_checksum"] = "http://192.0.2.1/i", strings.Repeat("ab", 32)
-				case "ramdisk":
-					n.InstanceInfo["boot_iso"] = "http://192.0.2.1/i.iso"
-				}
-				if boot == "ilo-uefi-https" {
-					n.DriverInfo = map[string]any{"deploy_iso": "https://192.0.2.1/r.iso"}
-				}
-				hw, err := s.Resolve(n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = errors.Join(hw.Validate("boot", n), hw.Validate("deploy", n))
-				if refused := deploy == "ramdisk" && network(boot); (err != nil) != refused || err != nil && !errors.Is(err, driver.ErrInvalid) {
-					t.Errorf("%s: boot %s and deploy %s: %v, to be refused: %t", name, boot, deploy, err, refused)
+				for instance, info := range instances {
+					n := &node.Document{UUID: "u", Driver: name, Interfaces: map[string]string{"boot": boot, "deploy": deploy},
+						Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: info}
+					if boot == "ilo-uefi-https" {
+						n.DriverInfo = map[string]any{"deploy_iso": "https://192.0.2.1/r.iso"}
+					}
+					hw, err := s.Resolve(n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = errors.Join(hw.Validate("boot", n), hw.Validate("deploy", n))
+					if fits := goes(boot, deploy, instance); (err == nil) != fits || err != nil && !errors.Is(err, driver.ErrInvalid) {
+						t.Errorf("%s: boot %s and deploy %s with %s: %v, to be taken: %t", name, boot, deploy, instance, err, fits)
+					}
 				}
 			}
 		}

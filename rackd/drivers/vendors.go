@@ -22,7 +22,7 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"deploy":  deploys(o),
 		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
-		"storage": {{Name: "noop", Impl: none.Noop{}}},
+		"storage": storages,
 	}}
 	for kind, list := range own {
 		t.Interfaces[kind] = list
@@ -52,12 +52,13 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 	return vendor("idrac", o, map[string][]driver.Named{
 		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
 		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
-		"boot":       {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}},
-		"bios":       {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
-		"raid":       {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
-		"firmware":   {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
-		"inspect":    {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
-		"vendor":     {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
+		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
+			{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
+		"bios":     {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
+		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
+		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
+		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
+		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
 	})
 }
 
@@ -72,7 +73,7 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, m
 	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities}}}
 	return auto, map[string][]driver.Named{
 		"power":   {{Name: "ilo", Impl: auto}},
-		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE()}, {Name: "ilo-pxe", Impl: networkboot.PXE()}},
+		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().ByFirmware()}},
 		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect": {{Name: "ilo", Impl: inspection}},
 		"vendor":  {{Name: "ilo", Impl: redfish.Vendor{Driver: d}}},

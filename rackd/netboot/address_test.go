@@ -73,7 +73,7 @@ func newAddressed(t *testing.T, mode dhcp.Mode) *addressed {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"), "")
+	files, err := bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,6 +146,17 @@ func uefiDisk(t *testing.T) {
 	m := ramdiskMachine
 	m.Order, m.BootMode = bootorder.LocalDisk(), "uefi"
 	w := newWorld(t, m, "/usr/lib/ipxe/ipxe.efi")
+	disk := espDisk(t)
+	w.boot(append(ovmf(t), "-drive", "if=none,id=d,format=raw,file="+disk, "-device", "virtio-blk-pci,drive=d,bootindex=1")...)
+	w.phases("tftp: snponly.efi", "script: local-disk")
+	w.until("the second boot option", func(_ []string, console string) bool {
+		_, after, ok := strings.Cut(console, "boots from its disk")
+		return ok && strings.Contains(after, "iPXE initialising devices")
+	})
+}
+
+// espDisk makes a disk that UEFI boots iPXE from.
+func espDisk(t *testing.T) string {
 	disk := filepath.Join(t.TempDir(), "esp")
 	for _, args := range [][]string{{"truncate", "-s", "16M", disk}, {"mkfs.vfat", "-n", "ESP", disk},
 		{"mmd", "-i", disk, "::EFI", "::EFI/BOOT"}, {"mcopy", "-i", disk, "/usr/lib/ipxe/ipxe.efi", "::EFI/BOOT/BOOTX64.EFI"}} {
@@ -153,10 +164,5 @@ func uefiDisk(t *testing.T) {
 			t.Fatalf("%s: %v: %s (Debian's packages dosfstools and mtools)", args[0], err, out)
 		}
 	}
-	w.boot(append(ovmf(t), "-drive", "if=none,id=d,format=raw,file="+disk, "-device", "virtio-blk-pci,drive=d,bootindex=1")...)
-	w.phases("tftp: snponly.efi", "script: local-disk")
-	w.until("the second boot option", func(_ []string, console string) bool {
-		_, after, ok := strings.Cut(console, "boots from its disk")
-		return ok && strings.Contains(after, "iPXE initialising devices")
-	})
+	return disk
 }

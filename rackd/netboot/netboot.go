@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 )
@@ -90,6 +91,8 @@ const (
 	PhaseKernel  = "kernel"
 	PhaseRamdisk = "ramdisk"
 	PhaseMedium  = "medium"
+	PhaseProgram = "program" // kernel, ramdisk and command line in one
+	PhaseAsked   = "parameters"
 )
 
 // Where scripts are found, over HTTP and over TFTP.
@@ -97,6 +100,20 @@ const (
 	ScriptPath     = "/boot/script" // ?mac= or ?uuid=
 	TFTPScriptPath = "boot/script/" // + MAC with dashes: old iPXE reads a colon as a port
 )
+
+// ProgramPath is where firmware finds the program that its machine is to start, over HTTP: + MAC with dashes + a name.
+// The name ends like that of a program, and there is no query: some firmware looks at the first and drops the second.
+const ProgramPath = "/boot/program/"
+
+// ProgramURL returns where the firmware of the machine with that MAC finds its program; base is an http URL without a slash at the end.
+func ProgramURL(base, mac string) string {
+	return base + ProgramPath + strings.ReplaceAll(mac, ":", "-") + "/ramdisk.efi"
+}
+
+// ParametersURL returns where the agent of the machine with that MAC is told what a boot script would have told its kernel.
+func ParametersURL(base, mac string) string {
+	return base + agentapi.ParametersPath + "?" + agentapi.ParametersMAC + "=" + url.QueryEscape(mac)
+}
 
 // ScriptURL returns where the machine with that MAC finds its script; base is an
 // http URL without a slash at the end.

@@ -182,7 +182,7 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", w.kernel, filepath.Join(dir, "ramdisk"), "")
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk")})
 	if err != nil {
 		t.Fatal(err)
 	}

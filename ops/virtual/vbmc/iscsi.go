@@ -22,6 +22,7 @@ const iscsiPort = 3260
 type iscsiWire struct {
 	ipType, initiator, address, netmask, gateway string
 	byDHCP                                       bool
+	targetByDHCP                                 bool // always false
 	targets                                      [2]targetWire
 	method                                       string
 	name, secret, reverseName, reverseSecret     string
@@ -63,7 +64,7 @@ func wireOf(boot ISCSIBoot) *iscsiWire {
 func (x *iscsiWire) writable() map[string]any {
 	all := map[string]any{
 		"IPAddressType": &x.ipType, "InitiatorName": &x.initiator, "InitiatorIPAddress": &x.address, "InitiatorNetmask": &x.netmask,
-		"InitiatorDefaultGateway": &x.gateway, "IPMaskDNSViaDHCP": &x.byDHCP, "AuthenticationMethod": &x.method,
+		"InitiatorDefaultGateway": &x.gateway, "IPMaskDNSViaDHCP": &x.byDHCP, "TargetInfoViaDHCP": &x.targetByDHCP, "AuthenticationMethod": &x.method,
 		"CHAPUsername": &x.name, "CHAPSecret": &x.secret, "MutualCHAPUsername": &x.reverseName, "MutualCHAPSecret": &x.reverseSecret,
 	}
 	for i, rank := range ranks {
@@ -114,6 +115,9 @@ func (x *iscsiWire) patched(changed names) (ISCSIBoot, *refusal) {
 		if e := inList("the property iSCSIBoot/"+p.name, "PropertyValueNotInList", p.value, p.allowed); e != nil {
 			return ISCSIBoot{}, e
 		}
+	}
+	if x.targetByDHCP {
+		return ISCSIBoot{}, conflict("TargetInfoViaDHCP", "is false: this firmware is told its target")
 	}
 	boot := ISCSIBoot{Initiator: x.initiator}
 	var e *refusal

@@ -16,6 +16,12 @@ const (
 	settingsPath  = functionPath + "/Settings"
 )
 
+// Modes that the firmware boots by the card in.
+const (
+	modePXE   = "PXE"
+	modeISCSI = "iSCSI"
+)
+
 // withISCSI answers by h, if the firmware knows iSCSI.
 func withISCSI(h func(b *BMC, i ISCSIBooter, w http.ResponseWriter, r *http.Request)) handler {
 	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
@@ -48,12 +54,13 @@ func (b *BMC) functions() object {
 
 // function is the resource at a path, with iSCSI as it is told.
 func (b *BMC) function(path, id string, boot ISCSIBoot) object {
-	kind := "Ethernet"
+	kind, mode := "Ethernet", modePXE
 	if len(boot.Targets) > 0 {
-		kind = "iSCSI"
+		kind, mode = "iSCSI", modeISCSI
 	}
 	return resource(path, "NetworkDeviceFunction.v1_5_0.NetworkDeviceFunction", id, "Network Device Function", object{
 		"NetDevFuncType": kind, "NetDevFuncCapabilities": []string{"Ethernet", "iSCSI"}, "DeviceEnabled": true, "Status": healthy(true),
+		"BootMode": mode, "BootMode@Redfish.AllowableValues": []string{modePXE, modeISCSI},
 		"Ethernet":  object{"MACAddress": b.cfg.MAC, "PermanentMACAddress": b.cfg.MAC},
 		"iSCSIBoot": wireOf(boot).object(),
 	})
@@ -113,12 +120,23 @@ func (b *BMC) patchSettings(i ISCSIBooter, w http.ResponseWriter, r *http.Reques
 	}
 	apply := names{"ApplyTime": json.RawMessage(`"OnReset"`)}
 	var changed names
-	e := body.into("", shown, map[string]any{"iSCSIBoot": &changed, "@Redfish.SettingsApplyTime": &apply})
+	mode := ""
+	e := body.into("", shown, map[string]any{"iSCSIBoot": &changed, "BootMode": &mode, "@Redfish.SettingsApplyTime": &apply})
 	if when := string(apply["ApplyTime"]); e == nil && when != `"OnReset"` {
 		e = &refusal{http.StatusBadRequest, "PropertyValueNotInList", "Of @Redfish.SettingsApplyTime, the ApplyTime is OnReset."}
 	}
+	if e == nil && mode != "" {
+		e = inList("the property BootMode", "PropertyValueNotInList", mode, []string{modePXE, modeISCSI})
+	}
 	if e == nil {
 		boot, e = wireOf(boot).patched(changed)
+	}
+	switch {
+	case e != nil:
+	case mode == modePXE: // the firmware logs in nowhere
+		boot.Targets, boot.CHAP = nil, nil
+	case mode == modeISCSI && len(boot.Targets) == 0:
+		e = conflict("PrimaryTargetName", "is missing")
 	}
 	if e != nil {
 		e.write(w)

@@ -52,14 +52,14 @@ type flow struct {
 // flows are the flows of all verbs. Each list is made once and kept in the checkpoint
 // (fixed), so that a successor runs the same one.
 var flows = map[work.Verb]flow{
-	work.Manage:   {frame: adopted, named: verifySteps, in: driver.InVerify},
-	work.Adopt:    {frame: adopted},
+	work.Manage:   {frame: verified, named: verifySteps, in: driver.InVerify},
+	work.Adopt:    {frame: adoptFlow},
 	work.Provide:  {frame: validated("power", "management"), named: cleaningSteps, in: driver.InClean},
 	work.Clean:    {frame: validated("power", "management"), named: listedSteps(driver.InClean), in: driver.InClean},
 	work.Service:  {frame: validated("power", "management"), named: listedSteps(driver.InService), in: driver.InService},
 	work.Inspect:  {frame: inspectFlow},
-	work.Deploy:   {frame: validated("power", "management", "boot", "deploy"), named: deploySteps, in: driver.InDeploy},
-	work.Rebuild:  {frame: validated("power", "management", "boot", "deploy"), named: deploySteps, in: driver.InDeploy},
+	work.Deploy:   {frame: validated("power", "management", "boot", "deploy", "storage"), named: deploySteps, in: driver.InDeploy},
+	work.Rebuild:  {frame: validated("power", "management", "boot", "deploy", "storage"), named: deploySteps, in: driver.InDeploy},
 	work.Delete:   {frame: deleteFlow, named: cleaningSteps, in: driver.InClean},
 	work.Rescue:   {frame: rescueFlow},
 	work.Unrescue: {frame: unrescueFlow},
@@ -166,7 +166,7 @@ func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
 	return p
 }
 
-func adopted(c *Catalog, _ *work.Document, _ *driver.Task) ([]Step, error) {
+func verified(c *Catalog, _ *work.Document, _ *driver.Task) ([]Step, error) {
 	return []Step{validateStep("power", "management"), {Step: c.verifyPower(), Own: true}, {Step: c.observeHardware(), Own: true}}, nil
 }
 

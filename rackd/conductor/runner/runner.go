@@ -272,6 +272,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
 	}
+	n = driver.WithBootMode(n, r.doc.Checkpoint.Facts)
 	hw, err := r.deps.Hardware.Resolve(n)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -104,6 +105,13 @@ func (o *Opener) Open(n *node.Document) (*node.Document, error) {
 	}
 	if copied.InstanceInfo, err = key.OpenFields(seal.Label{Kind: seal.InstanceInfo, Of: n.UUID}, n.InstanceInfo); err != nil {
 		return &copied, fmt.Errorf("instance_info: %w", err)
+	}
+	copied.Targets = slices.Clone(n.Targets)
+	for i := range copied.Targets {
+		t := &copied.Targets[i]
+		if t.Properties, err = key.OpenFields(seal.Label{Kind: seal.Volume, Of: t.UUID}, t.Properties); err != nil {
+			return &copied, fmt.Errorf("properties of volume target %s: %w", t.UUID, err)
+		}
 	}
 	return &copied, nil
 }

@@ -2,7 +2,8 @@
 // downloads the image from the rack's cache and writes it to the machine's disk.
 // It also brings up the agent that cleans and services machines.
 //
-// It may import rackd/driver, rackd/driver/bringup, rackd/driver/imagefields and protocol. Invariants: what
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/imagefields,
+// rackd/driver/instancefiles, rackd/driver/volume and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
 // that any rackd finds it again; a step keeps in its handle what it has started
 // before it starts it; an agent that rebooted is given a command that bears it again at most
@@ -23,6 +24,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/imagefields"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Settings of the deploy interface; zero values mean the defaults.
@@ -71,6 +74,9 @@ func (Interface) InstanceFields() []string {
 
 // Validate checks what instance_info says of the image.
 func (i Interface) Validate(n *node.Document) error {
+	if volume.Boots(n) {
+		return unwritten(n)
+	}
 	img, err := imageOf(n)
 	if err != nil {
 		return err
@@ -96,7 +102,12 @@ func step(name string, priority int, kind driver.StepKind, run func(context.Cont
 // DeploySteps are Ironic's core deploy steps, after one of ours: the image is in the
 // rack's cache, verified, before the machine is touched. A wrong URL or checksum so
 // shows in a second and not after a boot.
-func (i Interface) DeploySteps(*node.Document) []driver.Step {
+//
+// An instance that is a volume needs no image and no ramdisk.
+func (i Interface) DeploySteps(n *node.Document) []driver.Step {
+	if volume.Boots(n) {
+		return i.volumeSteps()
+	}
 	fetch := step("fetch_image", 110, driver.Repeatable, i.fetchImage)
 	fetch.Retries, fetch.Pause, fetch.Apart = 2, 10*time.Second, true
 	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
@@ -174,6 +185,9 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 
 // prepareInstance makes the machine boot its disk from now on, with secure boot where the instance asks for it.
 func prepareInstance(ctx context.Context, t *driver.Task) error {
+	if err := instancefiles.Forget(t); err != nil { // of an instance before
+		return err
+	}
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 type Rig struct {
 	Fence
 	Node *node.Document
-	// Fail returns the error of a call: set_power, power_state, set_boot_device,
+	// Fail returns the error of a call: set_power, power_state, set_boot_device, boot_mode, set_boot_mode,
 	// start <command>, command, commands, prepare_image, save. Nil: no call fails.
 	Fail func(call string) error
 	// Answer returns the result of a command that has ended, or its failure; a
@@ -42,6 +42,10 @@ type Rig struct {
 	Secure, NoSecure, DeafSecure bool
 	// Targets are those of the power interface; none: on and off.
 	Targets []driver.PowerState
+	// Mode is the boot mode that the BMC shows.
+	Mode string
+	// Deploy is the node's deploy interface; nil: one that does nothing.
+	Deploy driver.Interface
 	// NoBoot: machines that are switched on do not bring up an agent.
 	NoBoot bool
 
@@ -50,7 +54,6 @@ type Rig struct {
 
 	mu       sync.Mutex
 	state    driver.PowerState
-	mode     string
 	Log      []string // writes, in order
 	Phases   []string
 	handle   json.RawMessage
@@ -72,16 +75,19 @@ type command struct {
 // NewRig returns a machine that is off and boots in UEFI mode.
 func NewRig() *Rig {
 	return &Rig{Node: &node.Document{UUID: "5f0c", Name: "web1", Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}},
-		state: driver.PowerOff, mode: "uefi", commands: map[string]*command{}, facts: map[string]string{}}
+		state: driver.PowerOff, Mode: "uefi", commands: map[string]*command{}, facts: map[string]string{}}
 }
 
 // Task is a task on the machine under boot, as a new owner of the work has it:
 // what earlier tasks kept is there.
 func (r *Rig) Task(boot driver.Interface) *driver.Task {
-	none := noImplementation{}
+	var deploy driver.Interface = noImplementation{}
+	if r.Deploy != nil {
+		deploy = r.Deploy
+	}
 	reg, err := driver.NewRegistry(driver.Type{Name: "rig", Interfaces: map[string][]driver.Named{
 		"power": {{Name: "rig", Impl: rigPower{r}}}, "management": {{Name: "rig", Impl: rigManagement{r}}},
-		"boot": {{Name: "rig", Impl: boot}}, "deploy": {{Name: "rig", Impl: none}}}})
+		"boot": {{Name: "rig", Impl: boot}}, "deploy": {{Name: "rig", Impl: deploy}}}})
 	if err != nil {
 		panic(err)
 	}
@@ -243,15 +249,18 @@ func (m rigManagement) SetBootDevice(_ context.Context, f driver.Fence, _ *node.
 func (m rigManagement) BootMode(context.Context, *node.Document) (string, error) {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
-	return m.r.mode, m.r.fail("boot_mode")
+	return m.r.Mode, m.r.fail("boot_mode")
 }
 func (m rigManagement) SetBootMode(_ context.Context, f driver.Fence, _ *node.Document, mode string) error {
+	if err := m.r.fail("set_boot_mode"); err != nil {
+		return err
+	}
 	if err := m.r.write(f, "mode "+mode); err != nil {
 		return err
 	}
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
-	m.r.mode = mode
+	m.r.Mode = mode
 	return nil
 }
 func (m rigManagement) SecureBoot(context.Context, *node.Document) (bool, error) {

@@ -14,14 +14,16 @@ type liveDeploy struct{ deploy }
 
 // Validate asks for the image, as the real interface does.
 func (l liveDeploy) Validate(n *node.Document) error {
-	if url, _ := n.InstanceInfo["boot_iso"].(string); url == "" {
-		return fmt.Errorf("node %s: instance_info has no boot_iso, the URL of the image that the machine is to run: %w", n.Label(), driver.ErrInvalid)
+	if n.InstanceString("boot_iso") == "" && (n.InstanceString("kernel") == "" || n.InstanceString("ramdisk") == "") {
+		return fmt.Errorf("node %s: instance_info has neither boot_iso, the URL of the image that the machine is to run, nor kernel and ramdisk: %w", n.Label(), driver.ErrInvalid)
 	}
 	return l.deploy.Validate(n)
 }
 
 // InstanceFields names what is read of instance_info.
-func (liveDeploy) InstanceFields() []string { return []string{"boot_iso"} }
+func (liveDeploy) InstanceFields() []string {
+	return []string{"boot_iso", "kernel", "ramdisk", "ramdisk_kernel_arguments"}
+}
 
 func (l liveDeploy) DeploySteps(n *node.Document) []driver.Step {
 	return without(l.deploy.DeploySteps(n), "write_image", "prepare_instance_boot", "tear_down_agent", "boot_instance")

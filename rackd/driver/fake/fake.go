@@ -75,7 +75,7 @@ func (f *Fleet) Type() driver.Type {
 			}
 		case "deploy":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "ramdisk", Impl: liveDeploy{deploy{base{f, kind}}}},
-				driver.Named{Name: "custom-agent", Impl: customDeploy{deploy{base{f, kind}}}})
+				driver.Named{Name: "custom-agent", Impl: customDeploy{deploy{base{f, kind}}}}, driver.Named{Name: "noop", Impl: none.Deploy{}})
 			for _, name := range imageDeploys {
 				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: name, Impl: anyImage{deploy{base{f, kind}}}})
 			}

@@ -2,8 +2,11 @@
 // to its machine as a CD, and redfish-https, where the machine's UEFI firmware loads it by HTTP. Drivers of vendors have them
 // under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol. A rackd makes the image for each boot, of
-// kernel, ramdisk and parameters (driver.Media). A node may bring an image of its own instead, driver_info deploy_iso: that one
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
+// rackd/driver/volume, rackd/bootorder and protocol.
+//
+// A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
+// of its own instead, driver_info deploy_iso: that one
 // has to know the address of the control plane's API, and no parameter reaches it.
 package mediaboot
 
@@ -16,7 +19,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
@@ -170,8 +175,16 @@ func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Orde
 	return bootorder.LocalDisk()
 }
 
-// BootsImages: an instance may be an image.
-func (Interface) BootsImages() {}
+// ValidateInstanceFiles implements driver.InstanceBooter: an instance may be an image.
+func (Interface) ValidateInstanceFiles(n *node.Document) error {
+	if n.InstanceString(fieldInstance) == "" && (n.InstanceString(instancefiles.Kernel) != "" || n.InstanceString(instancefiles.Ramdisk) != "") {
+		return fmt.Errorf("node %s: instance_info has a kernel and a ramdisk, which come over the network alone: give %s, the URL of a bootable image, or choose the boot interface ipxe: %w", n.Label(), fieldInstance, driver.ErrInvalid)
+	}
+	if err := instancefiles.Validate(n); err != nil {
+		return err
+	}
+	return check(n, "instance_info "+fieldInstance, n.InstanceString(fieldInstance))
+}
 
 // BootsFromMedium reports whether the image is in a drive, from which the machine may read for as long as it runs the ramdisk.
 func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
@@ -269,6 +282,12 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	if t.Media != nil {
 		t.Media.Withdraw()
 	}
+	if volume.Boots(t.Node) {
+		return i.fromVolume(ctx, t)
+	}
+	if err := volume.ClearFirmware(ctx, t); err != nil {
+		return err
+	}
 	text := t.Node.InstanceString(fieldInstance)
 	switch {
 	case text != "" && i.by == byHTTP:
@@ -289,8 +308,8 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 // CleanUpInstance takes the instance's image out.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	if i.by == byHTTP {
-		return nil
+	if err := volume.ClearFirmware(ctx, t); err != nil || i.by == byHTTP {
+		return err
 	}
 	return eject(ctx, t)
 }

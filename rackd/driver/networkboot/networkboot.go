@@ -1,9 +1,13 @@
 // Package networkboot is the boot interfaces that load the ramdisk over the
-// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP). Nothing is written
+// network: ipxe (kernel and ramdisk by HTTP) and pxe (by TFTP). With http-ipxe UEFI firmware loads iPXE by HTTP, too. With
+// http it loads kernel, ramdisk and command line as one program, which may be signed. Nothing is written
 // per node: rackd's netboot generates each script from what the task's facts say,
 // and here the facts, the boot mode and the boot device are set.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol.
+// An instance that is a volume boots by the script, too. Interfaces of iLOs leave that to UEFI firmware.
+//
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
+// rackd/driver/volume, rackd/bootorder and protocol.
 package networkboot
 
 import (
@@ -14,24 +18,59 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
-// Interface boots over the network. Immutable, safe for concurrent use.
-type Interface struct{ overTFTP bool }
+// Interface boots the ramdisk over the network, and the instance from its disk. Immutable, safe for concurrent use.
+type Interface struct {
+	overTFTP, byHTTP bool
+	// byFirmware: the firmware of a machine in UEFI mode attaches its volume itself.
+	byFirmware bool
+	programs   *Programs // not nil: the firmware loads one of these
+}
+
+// Scripted is an Interface of machines that get a boot script. It sends a machine to its instance at each start, also where that is
+// no disk of the machine's.
+type Scripted struct{ Interface }
 
 // IPXE loads kernel and ramdisk by HTTP.
-func IPXE() Interface { return Interface{} }
+func IPXE() Scripted { return Scripted{} }
 
 // PXE loads kernel and ramdisk by TFTP, for racks that filter HTTP.
-func PXE() Interface { return Interface{overTFTP: true} }
+func PXE() Scripted { return Scripted{Interface{overTFTP: true}} }
+
+// HTTPIPXE has UEFI firmware load iPXE by HTTP, and iPXE kernel and ramdisk.
+func HTTPIPXE() Scripted { return Scripted{Interface{byHTTP: true}} }
+
+// ByFirmware is the interface for machines whose UEFI firmware attaches the volume that they boot, as iLOs have it.
+func (s Scripted) ByFirmware() Scripted {
+	s.byFirmware = true
+	return s
+}
+
+// Programs says which ramdisks the rack has as programs that firmware starts.
+type Programs struct{ Ramdisk, Rescue bool }
+
+// HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it.
+func HTTP(p Programs) Interface { return Interface{byHTTP: true, programs: &p} }
+
+// httpDevice is the boot device of UEFI HTTP boot.
+const httpDevice driver.BootDevice = "uefihttp"
 
 // persistField of driver_info, with Ironic's name.
 const persistField = "force_persistent_boot_device"
 
 // Properties names what is read of the node.
-func (Interface) Properties() map[string]string {
+func (i Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
+	if i.programs != nil {
+		for _, field := range ownFiles {
+			all[field] = "Refused: the firmware loads the rack's program (rackd --uki), which holds kernel and ramdisk. Optional."
+		}
+		all[ownramdisk.ParamsField] = "Parameters for the ramdisk's agent, ipa-…. Others are refused: the command line of the kernel is in the rack's program (rackd --uki), under its signature. Optional, also in instance_info."
+	}
 	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 		"Default: for one boot into the ramdisk, for good into the instance. Optional."
 	return all
@@ -42,7 +81,7 @@ func (Interface) InstanceFields() []string { return []string{ownramdisk.ParamsFi
 
 // Validate asks for a port that may boot from the network, and for URLs that can be
 // loaded from.
-func (Interface) Validate(n *node.Document) error {
+func (i Interface) Validate(n *node.Document) error {
 	switch f := n.DriverString(persistField); f {
 	case "", "Default", "Always", "Never":
 	default:
@@ -50,6 +89,14 @@ func (Interface) Validate(n *node.Document) error {
 	}
 	if err := ownramdisk.Validate(n, ""); err != nil {
 		return err
+	}
+	if i.byHTTP && n.BootMode() != "uefi" {
+		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware boots by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	}
+	if i.programs != nil {
+		if err := i.programs.validate(n); err != nil {
+			return err
+		}
 	}
 	for _, p := range n.Ports {
 		if p.PXEEnabled {
@@ -61,21 +108,46 @@ func (Interface) Validate(n *node.Document) error {
 }
 
 // ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
-func (Interface) ValidateRescue(n *node.Document, racks bool) error {
+func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
+	if i.programs != nil {
+		if !i.programs.Rescue {
+			return fmt.Errorf("node %s: this rackd has no ramdisk for rescues as one program (rackd --rescue-uki), which the boot interface http needs: %w", n.Label(), driver.ErrInvalid)
+		}
+		return nil
+	}
 	return ownramdisk.ValidateRescue(n, racks, "")
 }
 
 // RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
 	o := bootorder.Ramdisk(ownramdisk.Load(n, facts))
-	o.OverTFTP = i.overTFTP
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
 	return o
 }
 
-// InstanceOrder sends the machine to its disk.
-func (i Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+// ValidateVolume implements driver.VolumeBooter.
+func (s Scripted) ValidateVolume(h *driver.Hardware, n *node.Document) error {
+	if s.asksFirmware(n) {
+		return volume.ValidateFirmware(h, n)
+	}
+	return nil
+}
+
+// asksFirmware reports whether the machine's firmware attaches a volume, and not iPXE.
+func (i Interface) asksFirmware(n *node.Document) bool { return i.byFirmware && n.BootMode() == "uefi" }
+
+// InstanceOrder has the machine attach its volume, loads the instance's own files, or sends the machine to its disk. A firmware that
+// attaches the volume itself goes on with its next boot option.
+func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order {
 	o := bootorder.LocalDisk()
-	o.OverTFTP = i.overTFTP
+	if volume.Boots(n) {
+		if !i.asksFirmware(n) {
+			o = volume.Order(n)
+		}
+	} else if own, loads := instancefiles.Order(n, facts); loads {
+		o = own
+	}
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
 	return o
 }
 
@@ -88,7 +160,15 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	if err := driver.SetBootMode(ctx, t); err != nil {
 		return err
 	}
-	return setDevice(ctx, t, driver.BootPXE, false)
+	return i.setNetwork(ctx, t, false)
+}
+
+// setNetwork makes the machine boot from the network, once or for good.
+func (i Interface) setNetwork(ctx context.Context, t *driver.Task, persistent bool) error {
+	if i.byHTTP {
+		return setHTTP(ctx, t, persistent)
+	}
+	return setDevice(ctx, t, driver.BootPXE, persistent)
 }
 
 // CleanUpRamdisk forgets the ramdisk: a boot from the network gets nothing.
@@ -97,15 +177,40 @@ func (i Interface) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 	return nil
 }
 
-// PrepareInstance makes the machine boot its disk from now on.
+// ValidateInstanceFiles implements driver.InstanceBooter.
+func (Scripted) ValidateInstanceFiles(n *node.Document) error { return instancefiles.Validate(n) }
+
+// BootsInstances implements driver.NetworkBooter.
+func (Scripted) BootsInstances() {}
+
+// PrepareInstance makes the machine boot its disk or its volume from now on, or ask the network at each start, which then says
+// what its instance is.
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
-	return setDevice(ctx, t, driver.BootDisk, true)
+	attaches := volume.Boots(t.Node)
+	if !attaches && i.byFirmware {
+		if err := volume.ClearFirmware(ctx, t); err != nil {
+			return err
+		}
+	}
+	if _, loads := instancefiles.Order(t.Node, t.Facts); !attaches && !loads && !driver.NetbootAsked(t.Node) {
+		return setDevice(ctx, t, driver.BootDisk, true)
+	}
+	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk may have booted before
+		return err
+	}
+	if attaches && i.asksFirmware(t.Node) {
+		return volume.PrepareFirmware(ctx, t)
+	}
+	return i.setNetwork(ctx, t, true)
 }
 
-// CleanUpInstance forgets the instance.
-func (i Interface) CleanUpInstance(_ context.Context, t *driver.Task) error {
+// CleanUpInstance forgets the instance, and takes its volume from the firmware.
+func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
+	if i.byFirmware {
+		return volume.ClearFirmware(ctx, t)
+	}
 	return nil
 }
 
@@ -115,12 +220,7 @@ func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persist
 	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
 		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
 	}
-	switch t.Node.DriverString(persistField) {
-	case "Always":
-		persistent = true
-	case "Never":
-		persistent = false
-	}
+	persistent = persists(t, persistent)
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {

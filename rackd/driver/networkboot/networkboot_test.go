@@ -15,7 +15,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
-var _ driver.Boot = Interface{}
+var _, _ driver.Boot = Interface{}, Scripted{}
 
 func TestBootsThenInstance(t *testing.T) {
 	r := drivertest.NewRig()
@@ -39,6 +39,21 @@ func TestBootsThenInstance(t *testing.T) {
 	}
 	if err := b.CleanUpInstance(t.Context(), task); err != nil || task.Facts[driver.FactBoot] != "" {
 		t.Errorf("%v, facts %v", err, task.Facts)
+	}
+}
+
+// A machine whose instance is on its disk asks the network at each start, where the instance asks for that.
+func TestNetboot(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = map[string]any{"capabilities": "boot_option:netboot"}
+	if err := IPXE().PrepareInstance(t.Context(), r.Task(IPXE())); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"boot pxe true"}; !slices.Equal(r.Log, want) {
+		t.Errorf("writes %q, want %q", r.Log, want)
+	}
+	if o := IPXE().InstanceOrder(r.Node, nil); !o.Disk {
+		t.Errorf("it is told %+v", o)
 	}
 }
 
@@ -224,7 +239,7 @@ func TestOrders(t *testing.T) {
 	n := &node.Document{DriverInfo: map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "tftp://x/r", ownramdisk.ParamsField: "quiet"}}
 	facts := map[string]string{driver.FactKernel: "sha256-k"}
 	for _, c := range []struct {
-		boot     Interface
+		boot     Scripted
 		overTFTP bool
 	}{{IPXE(), false}, {PXE(), true}} {
 		o := c.boot.RamdiskOrder(n, facts)

@@ -43,12 +43,21 @@ var instanceSays = []provision.State{provision.Deploying, provision.DeployWait, 
 // %default% stands for the rackd's, which are there in any case: a ramdisk without them
 // has no rackd to call.
 func params(n *node.Document) []string {
-	text := ""
 	if n.State.In(instanceSays) {
-		text, _ = n.InstanceInfo[ParamsField].(string)
+		return InstanceParams(n)
 	}
-	if text == "" {
-		text = n.DriverString(ParamsField)
+	return words(n.DriverString(ParamsField))
+}
+
+// InstanceParams are the parameters that the instance, or else the node asks for. They are also those of an instance that is a
+// ramdisk itself.
+func InstanceParams(n *node.Document) []string {
+	if text, _ := n.InstanceInfo[ParamsField].(string); text != "" {
+		return words(text)
 	}
+	return words(n.DriverString(ParamsField))
+}
+
+func words(text string) []string {
 	return slices.DeleteFunc(strings.Fields(text), func(p string) bool { return p == "%default%" })
 }

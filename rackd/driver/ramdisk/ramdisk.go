@@ -1,31 +1,26 @@
-// Package ramdisk is the deploy interface "ramdisk": the instance is an image that the
-// machine boots and runs in memory, and nothing is written to a disk. Which boot
-// interface can do that says so by implementing Booter.
+// Package ramdisk is the deploy interface "ramdisk": the instance is a kernel and a ramdisk, or an image of a CD, which the
+// machine boots and runs in memory. Nothing is written to a disk. Which boot interface can do that says so
+// (driver.InstanceBooter).
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/direct (whose agent
-// cleans and services these machines too) and protocol.
+// cleans and services these machines too), rackd/driver/instancefiles and protocol.
 package ramdisk
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
 
-// Booter is a boot interface whose PrepareInstance boots an image of the node's
-// instance_info.
-type Booter interface {
-	// BootsImages does nothing; it tells these interfaces from the others.
-	BootsImages()
-}
-
-// FieldISO of instance_info is the URL of the image, with Ironic's name.
-const FieldISO = "boot_iso"
+// FieldSentinel of instance_info says to the deploy interface "autodetect" that the instance is a ramdisk, with Ironic's name.
+const FieldSentinel = "ironic_ramdisk_deploy"
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.
 type Interface struct {
@@ -40,23 +35,29 @@ func New(agent direct.Interface, power bringup.Settings) Interface { return Inte
 func (Interface) Properties() map[string]string { return nil }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return []string{FieldISO} }
+func (Interface) InstanceFields() []string { return append(instancefiles.Fields(), FieldSentinel) }
 
-// Validate asks for an image.
-func (Interface) Validate(n *node.Document) error {
-	if url, _ := n.InstanceInfo[FieldISO].(string); url == "" {
-		return fmt.Errorf("node %s: instance_info has no %s, the URL of the image that the machine is to run: %w", n.Label(), FieldISO, driver.ErrInvalid)
-	}
-	return nil
-}
+// Validate asks for nothing: what can be booted is the boot interface's to say.
+func (Interface) Validate(*node.Document) error { return nil }
 
-// ValidateWith asks for a boot interface that boots an image, and checks what the instance's capabilities ask for.
+// ValidateWith asks for a boot interface that boots what the instance brings, and checks what the instance's capabilities ask
+// for. The words of the first refusal are Ironic's.
 func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
-	if _, can := h.Boot().(Booter); !can {
-		return fmt.Errorf("node %s: the boot interface %q cannot boot the image of an instance, but the deploy interface \"ramdisk\" needs that: %w",
-			n.Label(), h.Kinds()["boot"].Name, driver.ErrInvalid)
+	b, can := h.Boot().(driver.InstanceBooter)
+	if !can {
+		return driver.Refuse("Invalid configuration: The boot interface must have the `ramdisk_boot` capability. You are using an incompatible boot interface. Node %s has %q.",
+			n.Label(), h.Kinds()["boot"].Name)
+	}
+	if err := b.ValidateInstanceFiles(n); err != nil {
+		return err
 	}
 	return driver.ValidateInstance(h, n, "ramdisk")
+}
+
+// Supports reports whether the deploy interface "autodetect" is to be this one, by what instance_info says, as in Ironic.
+func (Interface) Supports(n *node.Document) bool {
+	given := func(field string) bool { return n.InstanceString(field) != "" }
+	return !slices.Contains([]string{"", "0", "false", "False"}, n.InstanceString(FieldSentinel)) && (given(instancefiles.ISO) || given(instancefiles.Kernel) && given(instancefiles.Ramdisk))
 }
 
 // DeploySteps are one: boot the image.
@@ -64,10 +65,29 @@ func (i Interface) DeploySteps(*node.Document) []driver.Step {
 	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Abortable: true, Retries: 4, Pause: 5 * time.Second, Run: i.boot}}
 }
 
+// Adopts implements driver.Adopter: the network or a medium brings the instance.
+func (Interface) Adopts(*node.Document) bool { return true }
+
+// TakeOver makes ready what the instance of an adopted node boots; nothing is told to the machine.
+func (Interface) TakeOver(ctx context.Context, t *driver.Task) error {
+	return fetch(ctx, t)
+}
+
+// fetch notes which files the instance boots, where rackd is to serve them.
+func fetch(ctx context.Context, t *driver.Task) error {
+	if _, serves := t.Hardware.Boot().(driver.NetworkBooter); serves {
+		return instancefiles.Fetch(ctx, t)
+	}
+	return instancefiles.Forget(t)
+}
+
 func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	boot := t.Hardware.Boot()
-	if _, can := boot.(Booter); !can {
+	if _, can := boot.(driver.InstanceBooter); !can {
 		return driver.Outcome{}, fmt.Errorf("boot the image of an instance: %w", driver.Unsupported(t.Node, "boot", "ramdisk deploys"))
+	}
+	if err := fetch(ctx, t); err != nil { // before the machine is touched
+		return driver.Outcome{}, err
 	}
 	if !t.StaysOn() {
 		if err := i.power.Off(ctx, t); err != nil {

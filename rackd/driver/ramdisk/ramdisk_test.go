@@ -1,9 +1,9 @@
 package ramdisk
 
 import (
-	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -16,61 +16,150 @@ import (
 )
 
 var (
-	_ driver.Deploy = Interface{}
-	_ driver.InBand = Interface{}
+	_ driver.Deploy  = Interface{}
+	_ driver.InBand  = Interface{}
+	_ driver.Adopter = Interface{}
 )
 
-// imageBoot boots images of instances, besides what a network boot does.
-type imageBoot struct{ networkboot.Interface }
+var files = map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ramdisk_kernel_arguments": "console=ttyS0 a=b"}
 
-func (imageBoot) BootsImages() {}
+func open() Interface { return New(direct.New(direct.Settings{}), bringup.Settings{}) }
 
-func (imageBoot) PrepareInstance(ctx context.Context, t *driver.Task) error {
-	return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, "cdrom", true)
-}
-
-func TestBootsTheImage(t *testing.T) {
+// The machine asks the network at each start, and is told the files that the deploy was given: also by a rackd that has nothing but
+// the node's document, and whatever lies at their addresses by then.
+func TestBootsTheFilesEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := drivertest.NewRig()
 		r.SetPowerState(driver.PowerOn)
-		i := New(direct.New(direct.Settings{}), bringup.Settings{})
-		steps := i.DeploySteps(r.Node)
-		if len(steps) != 1 {
-			t.Fatalf("%d steps", len(steps))
-		}
+		r.Node.InstanceInfo = files
+		step := open().DeploySteps(r.Node)[0]
 		for range 2 { // repeatable
-			if _, err := steps[0].Run(t.Context(), r.Task(imageBoot{networkboot.IPXE()})); err != nil {
+			if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if want := []string{"boot cdrom true", "boot cdrom true"}; !slices.Equal(r.Writes("boot"), want) {
+		if want := []string{"boot pxe true", "boot pxe true"}; !slices.Equal(r.Writes("boot"), want) {
 			t.Errorf("boot devices %v", r.Writes("boot"))
 		}
 		if got := r.Writes("agent"); len(got) != 0 {
 			t.Errorf("an agent was told %v", got)
 		}
+		later := *r.Node
+		later.InstanceFiles = r.Observed.InstanceFiles
+		for name, o := range map[string]struct {
+			n     *node.Document
+			facts map[string]string
+		}{"in the flow": {r.Node, r.Task(networkboot.IPXE()).Facts}, "after it": {&later, nil}} {
+			load := networkboot.IPXE().InstanceOrder(o.n, o.facts).Load
+			if load == nil || !load.Instance || load.Kernel.ID != "id of http://192.0.2.1/k" || load.Initramfs.ID != "id of http://192.0.2.1/r" || !load.Kernel.Kept ||
+				!slices.Equal(load.Params, []string{"root=/dev/ram0", "text", "console=ttyS0", "a=b"}) {
+				t.Errorf("%s the machine loads %+v", name, load)
+			}
+		}
 	})
 }
+
+// An image of a CD is read over the network; with a deploy of another kind the node forgets it.
+func TestBootsAnImage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Node.InstanceInfo = map[string]any{"boot_iso": "http://192.0.2.1/i.iso"}
+		if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(networkboot.PXE())); err != nil {
+			t.Fatal(err)
+		}
+		o := networkboot.PXE().InstanceOrder(r.Node, r.Task(networkboot.PXE()).Facts)
+		if o.Image == nil || o.Image.ID != "id of http://192.0.2.1/i.iso" || !o.OverTFTP {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// A file that cannot be had fails the deploy before the machine is touched.
+func TestFetchesFirst(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = files
+	r.Fail = func(call string) error {
+		if call == "latest http://192.0.2.1/r" {
+			return driver.ErrUnreachable
+		}
+		return nil
+	}
+	if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(networkboot.IPXE())); !errors.Is(err, driver.ErrUnreachable) || len(r.Log) != 0 {
+		t.Errorf("%v, writes %v", err, r.Log)
+	}
+}
+
+// bootless boots no instance.
+type bootless struct{ driver.Boot }
 
 // A boot interface that boots disks alone is refused before the machine is touched.
 func TestNeedsABootInterface(t *testing.T) {
 	r := drivertest.NewRig()
-	i := New(direct.New(direct.Settings{}), bringup.Settings{})
-	_, err := i.DeploySteps(r.Node)[0].Run(t.Context(), r.Task(networkboot.IPXE()))
+	b := bootless{networkboot.IPXE()}
+	_, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(b))
 	if !errors.Is(err, driver.ErrUnsupported) || len(r.Log) != 0 {
 		t.Errorf("%v, writes %v", err, r.Log)
 	}
-	if err := i.Validate(&node.Document{UUID: "u"}); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("without an image: %v", err)
-	}
-	if err := i.Validate(&node.Document{UUID: "u", InstanceInfo: map[string]any{FieldISO: "http://192.0.2.1/i.iso"}}); err != nil {
-		t.Error(err)
-	}
-	if err := i.ValidateWith(r.Task(networkboot.IPXE()).Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) {
+	if err := open().ValidateWith(r.Task(b).Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "`ramdisk_boot` capability") {
 		t.Errorf("with a boot interface that boots disks: %v", err)
 	}
-	r.Node.InstanceInfo = map[string]any{"capabilities": `{"boot_option": "ramdisk"}`}
-	if err := i.ValidateWith(r.Task(imageBoot{networkboot.IPXE()}).Hardware, r.Node); err != nil {
-		t.Error(err)
+}
+
+func TestValidate(t *testing.T) {
+	const k, rd, iso = "http://192.0.2.1/k", "http://192.0.2.1/r", "http://192.0.2.1/i.iso"
+	for _, c := range []struct {
+		info map[string]any
+		want string
+	}{
+		{map[string]any{"kernel": k, "ramdisk": rd}, ""},
+		{map[string]any{"kernel": "tftp://192.0.2.1/k", "ramdisk": "file:///srv/r"}, ""},
+		{map[string]any{"boot_iso": iso}, ""},
+		{map[string]any{"boot_iso": iso, "capabilities": `{"boot_option": "ramdisk"}`}, ""},
+		{map[string]any{"boot_iso": iso, "capabilities": "boot_option:netboot"}, ""},
+		{map[string]any{"boot_iso": iso, "capabilities": "boot_option:kickstart"}, "boot_option"},
+		{nil, "Missing are: ['kernel', 'ramdisk']"},
+		{map[string]any{"kernel": k}, "Missing are: ['ramdisk']"},
+		{map[string]any{"image_source": "http://192.0.2.1/i"}, "no image service is asked"},
+		{map[string]any{"boot_iso": iso, "image_source": "x"}, "An 'image_source' and 'boot_iso' parameter may not be specified at the same time"},
+		{map[string]any{"boot_iso": iso, "kernel": k}, "remove one of them"},
+		{map[string]any{"boot_iso": "tftp://192.0.2.1/i"}, "no drive can be read"},
+		{map[string]any{"boot_iso": "0f6d1c1e-9d5e-4bdb-a2a2-3c9d21c0a001"}, "Glance"},
+		{map[string]any{"kernel": "http://u:secret@192.0.2.1/k", "ramdisk": rd}, "user name"},
+		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": []any{"a"}}, "give a text"},
+		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": strings.Repeat("a", 801)}, "801 bytes"},
+		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": `a="b`}, "quote"},
+	} {
+		r := drivertest.NewRig()
+		r.Node.InstanceInfo = c.info
+		err := open().ValidateWith(r.Task(networkboot.IPXE()).Hardware, r.Node)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%v: %v, want %q", c.info, err, c.want)
+		}
+	}
+}
+
+// What an adopted node's instance boots is brought into the cache; its machine is told nothing.
+func TestTakeOver(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = files
+	if err := open().TakeOver(t.Context(), r.Task(networkboot.IPXE())); err != nil || len(r.Log) != 0 || r.Observed.InstanceFiles["kernel"] != "id of http://192.0.2.1/k" {
+		t.Errorf("%v, writes %v, told %v", err, r.Log, r.Observed.InstanceFiles)
+	}
+}
+
+func TestSupports(t *testing.T) {
+	for _, c := range []struct {
+		info map[string]any
+		want bool
+	}{
+		{files, false},
+		{map[string]any{"kernel": "k", "ramdisk": "r", FieldSentinel: true}, true},
+		{map[string]any{"kernel": "k", FieldSentinel: true}, false},
+		{map[string]any{"boot_iso": "i", FieldSentinel: "true"}, true},
+		{map[string]any{"boot_iso": "i", FieldSentinel: false}, false},
+	} {
+		if got := open().Supports(&node.Document{InstanceInfo: c.info}); got != c.want {
+			t.Errorf("%v: %t", c.info, got)
+		}
 	}
 }

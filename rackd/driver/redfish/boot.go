@@ -37,6 +37,9 @@ type bootPlace struct {
 // SetBootDevice overrides the boot device for one boot or for good, in the boot mode of the node. What is already so is
 // not written. A BMC that knows no override for good gets one for the next boot, and once more before each start.
 func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, device driver.BootDevice, persistent bool) error {
+	if device == driver.BootISCSI {
+		return d.setISCSIDevice(ctx, f, n, persistent)
+	}
 	return d.setBoot(ctx, f, n, device, "", persistent)
 }
 

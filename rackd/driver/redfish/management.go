@@ -79,6 +79,9 @@ func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.Bo
 		}
 		return nil
 	})
+	if err == nil && found.Device == "" {
+		return d.iscsiDevice(ctx, n)
+	}
 	return found, err
 }
 

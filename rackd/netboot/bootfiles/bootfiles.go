@@ -18,6 +18,10 @@ const (
 	Ramdisk = "ramdisk"
 	// RescueRamdisk is that of rescues, which a rack may do without.
 	RescueRamdisk = "rescue-ramdisk"
+	// UKI is kernel, ramdisk and command line as one program that firmware starts; RescueUKI that of rescues. A rack may do
+	// without both.
+	UKI       = "ramdisk.efi"
+	RescueUKI = "rescue-ramdisk.efi"
 )
 
 // Programs are the boot programs that are served when the folder has them.
@@ -26,11 +30,16 @@ var Programs = []string{"undionly.kpxe", "ipxe.efi", "snponly.efi", "ipxe-arm64.
 // Files maps names to paths. It is immutable once made.
 type Files struct{ paths map[string]string }
 
-// New lists the files: kernel and ramdisk must exist, rescue unless it is empty, and of the programs at least one.
-func New(programs, kernel, ramdisk, rescue string) (*Files, error) {
-	f := &Files{paths: map[string]string{Kernel: kernel, Ramdisk: ramdisk}}
-	if rescue != "" {
-		f.paths[RescueRamdisk] = rescue
+// Paths are those of the files that were built for machines to boot. Of these only Kernel and Ramdisk may not be empty.
+type Paths struct{ Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI string }
+
+// New lists the files: those with a path must exist, and of the programs at least one.
+func New(programs string, built Paths) (*Files, error) {
+	f := &Files{paths: map[string]string{Kernel: built.Kernel, Ramdisk: built.Ramdisk}}
+	for name, path := range map[string]string{RescueRamdisk: built.RescueRamdisk, UKI: built.UKI, RescueUKI: built.RescueUKI} {
+		if path != "" {
+			f.paths[name] = path
+		}
 	}
 	boots := len(f.paths)
 	for name, path := range f.paths {

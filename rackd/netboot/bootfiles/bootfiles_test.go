@@ -24,11 +24,12 @@ func TestOnlyTheListIsServed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "snponly.efi"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f, err := New(dir, kernel, ramdisk, write(t, filepath.Join(dir, "rescue.cpio"), "h"))
+	f, err := New(dir, Paths{Kernel: kernel, Ramdisk: ramdisk, RescueRamdisk: write(t, filepath.Join(dir, "rescue.cpio"), "h"),
+		UKI: write(t, filepath.Join(dir, "one.efi"), "p")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{Kernel: "k", Ramdisk: "r", RescueRamdisk: "h", "undionly.kpxe": "u"} {
+	for name, want := range map[string]string{Kernel: "k", Ramdisk: "r", RescueRamdisk: "h", "undionly.kpxe": "u", UKI: "p"} {
 		file, err := f.Open(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -39,7 +40,7 @@ func TestOnlyTheListIsServed(t *testing.T) {
 			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"", ".", "secret", "../" + filepath.Base(dir) + "/secret", "/etc/passwd", "vmlinuz-6", "snponly.efi", "ipxe.efi", "kernel/"} {
+	for _, name := range []string{"", ".", "secret", "../" + filepath.Base(dir) + "/secret", "/etc/passwd", "vmlinuz-6", "snponly.efi", "ipxe.efi", "kernel/", "one.efi", RescueUKI} {
 		if file, err := f.Open(name); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%q was opened: %v, %v", name, file, err)
 		}
@@ -58,16 +59,19 @@ func TestOnlyTheListIsServed(t *testing.T) {
 func TestWhatIsMissingIsAnErrorOfTheStart(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "file"), "x")
-	if _, err := New(dir, filepath.Join(dir, "none"), file, ""); err == nil {
+	if _, err := New(dir, Paths{Kernel: filepath.Join(dir, "none"), Ramdisk: file}); err == nil {
 		t.Error("no kernel, no error")
 	}
-	if _, err := New(dir, file, dir, ""); err == nil {
+	if _, err := New(dir, Paths{Kernel: file, Ramdisk: dir}); err == nil {
 		t.Error("the ramdisk is a folder, no error")
 	}
-	if _, err := New(dir, file, file, dir); err == nil {
+	if _, err := New(dir, Paths{Kernel: file, Ramdisk: file, RescueRamdisk: dir}); err == nil {
 		t.Error("a folder is taken for the ramdisk of rescues")
 	}
-	if _, err := New(dir, file, file, ""); err == nil {
+	if _, err := New(dir, Paths{Kernel: file, Ramdisk: file, UKI: filepath.Join(dir, "none")}); err == nil {
+		t.Error("no program, no error")
+	}
+	if _, err := New(dir, Paths{Kernel: file, Ramdisk: file}); err == nil {
 		t.Error("no boot program, no error")
 	}
 }

@@ -1,7 +1,10 @@
 // Package bootscript answers a machine's request for its boot script: who it is,
 // what it is to do now, and a line in its journal. The boot web and TFTP both ask it.
 //
-// It may import rackd/bootorder, rackd/netboot and rackd/netboot/ipxescript.
+// Machines whose firmware starts the ramdisk as one program have no script: they ask which program, and its agent asks for the
+// parameters of its boot.
+//
+// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles and rackd/netboot/ipxescript.
 package bootscript
 
 import (
@@ -19,6 +22,7 @@ import (
 
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -28,6 +32,12 @@ var (
 	ErrUnknown = errors.New("no node has this address: enrol the machine and create its port first")
 	// ErrBadName: what was given is neither a MAC address nor a UUID.
 	ErrBadName = errors.New("name the machine by ?mac= (six bytes) or ?uuid=")
+	// ErrForeign: the caller is not the machine.
+	ErrForeign = errors.New("this is not the address that DHCP gave the machine; rackd's log says more")
+	// ErrLater: ask again, or another rackd.
+	ErrLater = errors.New("not known now: ask again in a while")
+	// ErrNothing: the machine has nothing to load.
+	ErrNothing = errors.New("the machine has nothing to load now")
 )
 
 // Scripts generates scripts, one for each request. Safe for concurrent use.
@@ -38,8 +48,8 @@ type Scripts struct {
 	// Ramdisk is asked for each script, by the machine's conductor group: who else
 	// serves it changes.
 	Ramdisk func(group string) ipxescript.Ramdisk
-	// Discovery: strangers boot the ramdisk, as machines of Group; else they get
-	// ErrUnknown.
+	// Discovery: strangers boot the ramdisk, as machines of Group; else their script
+	// says that they are no node.
 	Discovery bool
 	Group     string
 	Log       *slog.Logger
@@ -70,7 +80,7 @@ func (s *Scripts) ForUUID(id, via string, from netip.Addr) (string, error) {
 	if !ok {
 		s.Metrics.Script("unknown")
 		s.warn("boot script refused: unknown UUID", "uuid", u.String(), "via", via, "from", from)
-		return "", ErrUnknown
+		return ipxescript.WriteUnknown("the UUID " + u.String()), nil
 	}
 	return s.write(m, ok, "", via, from)
 }
@@ -94,7 +104,7 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 		s.Metrics.Script("unknown")
 		s.warn("boot script for an unknown machine", "mac", mac, "via", via, "from", from, "discovery", s.Discovery)
 		if !s.Discovery {
-			return "", ErrUnknown
+			return ipxescript.WriteUnknown("the address " + mac), nil
 		}
 		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
@@ -123,6 +133,68 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
 	return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
+}
+
+// Program returns the name of the boot file that a machine's firmware is to start without a boot program before it. It is no secret,
+// so the caller is not judged.
+func (s *Scripts) Program(mac string, from netip.Addr) (file string, err error) {
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return "", ErrBadName
+	}
+	m, ok := s.Directory.ByMAC(hw.String())
+	switch {
+	case !ok:
+		s.warn("program for an unknown machine", "mac", hw.String(), "from", from)
+		return "", ErrUnknown
+	case !m.Order.Direct || m.Order.Load == nil:
+		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
+		return "", ErrNothing
+	case m.Order.Load.Rescue:
+		return bootfiles.RescueUKI, nil
+	}
+	return bootfiles.UKI, nil
+}
+
+// Parameters returns what the agent of a ramdisk without a boot script is told, as words of a command line. Callers are judged as
+// those who ask for a script: the words hold the id of the boot.
+func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return "", ErrBadName
+	}
+	mac = hw.String()
+	m, ok := s.Directory.ByMAC(mac)
+	if !ok {
+		s.Metrics.Script("unknown")
+		s.warn("parameters for an unknown machine", "mac", mac, "from", from, "discovery", s.Discovery)
+		if !s.Discovery {
+			return "", ErrUnknown
+		}
+		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
+	}
+	switch trust := m.Judge(from); {
+	case trust == netboot.Foreign:
+		s.Metrics.Script("foreign")
+		s.warn("parameters refused: the caller has another address than the machine was given", "node", m.UUID, "mac", mac, "from", from, "given", m.Addresses,
+			"todo", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
+		return "", ErrForeign
+	case trust == netboot.Unheard:
+		s.Metrics.Script("unheard")
+		s.warn("parameters held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "from", from,
+			"todo", "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
+		return "", ErrLater
+	case m.Order.Again:
+		s.Metrics.Script(m.Order.Name)
+		return "", ErrLater
+	case m.Order.Load == nil:
+		s.Metrics.Script(m.Order.Name)
+		s.warn("the machine runs a ramdisk that nothing waits for", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
+		return "", ErrNothing
+	}
+	s.Metrics.Script(m.Order.Name)
+	s.Journal.Seen(mac, netboot.PhaseAsked, said(m, "http"))
+	return ipxescript.Words(m, mac, s.Ramdisk(m.Group)), nil
 }
 
 func said(m netboot.Machine, via string) string {

@@ -4,8 +4,10 @@
 // It may import rackd/netboot and what is below it, and rackd/strangers. Every path is open to each host that
 // reaches the listener, because firmware has no credentials (see rackd/netboot):
 //
-//	GET /boot/script   what a machine is to do; by MAC or UUID
-//	GET /files/{name}  the boot files: programs, kernel and ramdisk, alike for all
+//	GET /boot/script                 what a machine is to do; by MAC or UUID
+//	GET /boot/program/{mac}/{name}   what its firmware is to start without a boot program; the name is for firmware that looks at it
+//	GET /boot/parameters             what its agent would have been told by a script; by MAC
+//	GET /files/{name}                the boot files: programs, kernel and ramdisk, alike for all
 //
 // Nothing here changes anything. Images are served by rackd/imagecache.
 package bootweb
@@ -20,6 +22,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
@@ -51,7 +54,11 @@ func Handler(c Config) http.Handler {
 	w := web{c, c.Strangers.Lines("the boot web")}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
-	mux.HandleFunc("GET /files/{name}", w.file)
+	mux.HandleFunc("GET "+netboot.ProgramPath+"{mac}/{name}", w.program)
+	mux.HandleFunc("GET "+agentapi.ParametersPath, w.parameters)
+	mux.HandleFunc("GET /files/{name}", func(rw http.ResponseWriter, r *http.Request) {
+		w.file(rw, r, r.PathValue("name"), r.URL.Query().Get("mac"))
+	})
 	return mux
 }
 
@@ -61,20 +68,13 @@ func (c web) script(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	var text string
 	var err error
-	var from netip.Addr // zero, which proves nothing, for a peer without one
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		from = peer.Addr().Unmap()
-	}
+	from := peerOf(r)
 	if id := q.Get("uuid"); id != "" {
 		text, err = c.Scripts.ForUUID(id, "http", from)
 	} else {
 		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", from)
 	}
-	switch {
-	case errors.Is(err, bootscript.ErrUnknown):
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	case err != nil:
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -83,8 +83,51 @@ func (c web) script(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, text) // a client that left asks again
 }
 
-func (c web) file(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
+// peerOf is the address of a caller; zero, which proves nothing, for one without.
+func peerOf(r *http.Request) (from netip.Addr) {
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = peer.Addr().Unmap()
+	}
+	return from
+}
+
+// program answers firmware with the file that its machine is to start now.
+func (c web) program(w http.ResponseWriter, r *http.Request) {
+	mac := r.PathValue("mac")
+	name, err := c.Scripts.Program(mac, peerOf(r))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	c.file(w, r, name, mac)
+}
+
+// parameters answers the agent of a ramdisk that came without a script.
+func (c web) parameters(w http.ResponseWriter, r *http.Request) {
+	words, err := c.Scripts.Parameters(r.URL.Query().Get(agentapi.ParametersMAC), peerOf(r))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=us-ascii")
+	w.Header().Set("Cache-Control", "no-store")
+	io.WriteString(w, words+"\n") // an agent that left asks again
+}
+
+// refuse answers with an error of bootscript.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusBadRequest
+	for is, s := range map[error]int{bootscript.ErrUnknown: http.StatusNotFound, bootscript.ErrNothing: http.StatusNotFound,
+		bootscript.ErrForeign: http.StatusForbidden, bootscript.ErrLater: http.StatusServiceUnavailable} {
+		if errors.Is(err, is) {
+			status = s
+		}
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// file sends a boot file, of which the machine with that MAC address is told to have asked for it.
+func (c web) file(w http.ResponseWriter, r *http.Request, name, mac string) {
 	f, err := c.Files.Open(name)
 	if err != nil {
 		c.Metrics.File("http", "missing", 0)
@@ -101,7 +144,7 @@ func (c web) file(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "boot file cannot be read", http.StatusInternalServerError)
 		return
 	}
-	c.note(r, name, info.Size())
+	c.note(r, name, mac, info.Size())
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if strings.HasSuffix(name, ".efi") {
 		w.Header().Set("Content-Type", "application/efi") // UEFI HTTP boot looks at it
@@ -113,13 +156,14 @@ func (c web) file(w http.ResponseWriter, r *http.Request) {
 
 // note tells the journal that a machine fetches its kernel or ramdisk. Later parts
 // of the same file (iPXE does not, others do) are not told again.
-func (c web) note(r *http.Request, name string, size int64) {
-	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk}[name]
+func (c web) note(r *http.Request, name, mac string, size int64) {
+	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk,
+		bootfiles.UKI: netboot.PhaseProgram, bootfiles.RescueUKI: netboot.PhaseProgram}[name]
 	part := r.Header.Get("Range")
 	if phase == "" || r.Method != http.MethodGet || part != "" && !strings.HasPrefix(part, "bytes=0-") {
 		return
 	}
-	if hw, err := net.ParseMAC(r.URL.Query().Get("mac")); err == nil && len(hw) == 6 {
+	if hw, err := net.ParseMAC(mac); err == nil && len(hw) == 6 {
 		c.Journal.Seen(hw.String(), phase, fmt.Sprintf("%.1f MB by HTTP", float64(size)/1e6))
 	}
 }

@@ -52,7 +52,7 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"), "")
+	files, err := bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestScript(t *testing.T) {
 		{"/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01", 200, "#!ipxe"},
 		{"/boot/script?uuid=" + id, 200, "${netX/mac:hexhyp}"},
 		{"/boot/script?uuid=" + strings.ToUpper(id), 200, "#!ipxe"},
-		{"/boot/script?mac=00:11:22:33:44:55", 404, "enrol"},
-		{"/boot/script?uuid=22222222-1111-4111-8111-111111111111", 404, "enrol"},
+		{"/boot/script?mac=00:11:22:33:44:55", 200, "Reason: the address 00:11:22:33:44:55 is of no node"},
+		{"/boot/script?uuid=22222222-1111-4111-8111-111111111111", 200, "Reason: the UUID 22222222-1111-4111-8111-111111111111 is of no node"},
 		{"/boot/script", 400, "?mac="},
 		{"/boot/script?mac=x", 400, "?mac="},
 		{"/boot/script?mac=00:11:22:33:44:55:66:77", 400, "?mac="},
@@ -130,8 +130,8 @@ func TestDiscoveryGivesStrangersTheRamdisk(t *testing.T) {
 	if w.Code != 200 || !strings.Contains(w.Body.String(), "an unknown machine boots the ramdisk") || !strings.Contains(w.Body.String(), "group=strangers") || strings.Contains(w.Body.String(), "ironyard-node") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
-	if w := ask(h, "GET", "/boot/script?uuid=22222222-1111-4111-8111-111111111111"); w.Code != 404 {
-		t.Errorf("an unknown UUID: %d", w.Code)
+	if w := ask(h, "GET", "/boot/script?uuid=22222222-1111-4111-8111-111111111111"); !strings.Contains(w.Body.String(), "is of no node") {
+		t.Errorf("an unknown UUID: %d %q", w.Code, w.Body)
 	}
 }
 
@@ -190,7 +190,7 @@ func FuzzScriptQuery(f *testing.F) {
 			if !strings.HasPrefix(w.Body.String(), "#!ipxe\n") {
 				t.Errorf("query %q: %q", query, w.Body)
 			}
-		case 400, 404:
+		case 400:
 		default:
 			t.Errorf("query %q: %d", query, w.Code)
 		}

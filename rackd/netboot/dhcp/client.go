@@ -10,7 +10,9 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 )
 
 // client is the kind of program that asks.
@@ -24,11 +26,12 @@ const (
 	clientHTTP64 // UEFI HTTP boot
 	clientHTTPARM64
 	clientIPXE
+	clientAgent // the agent of a ramdisk that came without parameters
 	clientOther // firmware that no boot program here is for
 )
 
 func (c client) String() string {
-	return [...]string{"a running system", "BIOS firmware", "UEFI x64 firmware", "UEFI arm64 firmware", "UEFI HTTP boot", "UEFI HTTP boot, arm64", "iPXE", "other firmware"}[c]
+	return [...]string{"a running system", "BIOS firmware", "UEFI x64 firmware", "UEFI arm64 firmware", "UEFI HTTP boot", "UEFI HTTP boot, arm64", "iPXE", "the ramdisk's agent", "other firmware"}[c]
 }
 
 // architectures are those that a boot program is for, by their numbers in IANA's registry of processor
@@ -49,6 +52,9 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 		return clientIPXE
 	}
 	vendor := m.ClassIdentifier()
+	if vendor == agentapi.BootClass {
+		return clientAgent
+	}
 	http := strings.HasPrefix(vendor, "HTTPClient")
 	if !http && !strings.HasPrefix(vendor, "PXEClient") {
 		return clientPlain
@@ -99,6 +105,23 @@ func (s *Server) programOf(c client) string {
 	return name
 }
 
+// direct reports whether a kind of firmware is to load the ramdisk as one program: the order says so, and there is one for it.
+func (s *Server) direct(c client, machine netboot.Machine) bool {
+	return machine.Order.Direct && (c == clientUEFI64 || c == clientHTTP64)
+}
+
+// directFile is the file that a machine's firmware starts without a boot program. One that has nothing to load is given a
+// name that there is not: firmware then goes on with its next boot option at once, and without a name it would ask for a minute.
+func directFile(machine netboot.Machine) string {
+	switch l := machine.Order.Load; {
+	case l == nil:
+		return "nothing-to-boot"
+	case l.Rescue:
+		return bootfiles.RescueUKI
+	}
+	return bootfiles.UKI
+}
+
 // boots reports whether the client is to be told what to boot. For firmware that there is no program
 // for it says so in the log: a program of another kind would only hang the machine.
 func (s *Server) boots(m *dhcpv4.DHCPv4) bool {
@@ -106,7 +129,7 @@ func (s *Server) boots(m *dhcpv4.DHCPv4) bool {
 	switch {
 	case c == clientPlain:
 		return false
-	case c == clientIPXE || s.programOf(c) != "":
+	case c == clientIPXE || c == clientAgent || s.programOf(c) != "":
 		return true
 	}
 	s.cfg.Metrics.DHCPDropped("program")
@@ -124,9 +147,14 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 	if !s.boots(m) {
 		return nil
 	}
-	switch c := clientOf(m); c {
+	mac, c := m.ClientHWAddr.String(), clientOf(m)
+	if s.direct(c, machine) && c == clientUEFI64 {
+		return s.firmware(directFile(machine))
+	}
+	switch c {
+	case clientAgent:
+		return bootFile(netboot.ParametersURL(s.cfg.HTTP, mac))
 	case clientIPXE:
-		mac := m.ClientHWAddr.String()
 		script := netboot.ScriptURL(s.cfg.HTTP, mac)
 		if machine.Order.OverTFTP && s.cfg.TFTP != "" {
 			script = netboot.TFTPScriptURL(s.cfg.TFTP, mac)
@@ -134,8 +162,12 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.
 		return append(bootFile(script), dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1})))
 	case clientHTTP64, clientHTTPARM64:
+		at := s.cfg.HTTP + "/files/" + s.programOf(c)
+		if s.direct(c, machine) {
+			at = netboot.ProgramURL(s.cfg.HTTP, mac)
+		}
 		// UEFI 2.10, section 24.7.2: the class tells that the reply is for HTTP boot.
-		return append(bootFile(s.cfg.HTTP+"/files/"+s.programOf(c)), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
+		return append(bootFile(at), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
 	default:
 		return s.firmware(s.programOf(c))
 	}

@@ -11,6 +11,7 @@
 package ipxescript
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -58,6 +59,10 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 	switch {
 	case m.Order.Load != nil:
 		load(&b, m, mac, r)
+	case m.Order.Image != nil:
+		image(&b, m, mac, r)
+	case m.Order.Volumes != nil:
+		attach(&b, m, mac, r)
 	case m.Order.Disk:
 		local(&b, m)
 	case m.Order.Again:
@@ -78,26 +83,51 @@ func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	if err == nil {
 		err = err2
 	}
+	if l := m.Order.Load; l.Instance && (l.Kernel.URL == "" || l.Initramfs.URL == "") {
+		err = errors.New("its instance_info names no kernel and ramdisk any more")
+	}
 	if err != nil {
 		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
 		return
 	}
-	words := strings.Join(params(m, mac, r), " ")
+	what, list := "the ramdisk", params
+	if m.Order.Load.Instance {
+		what, list = "the instance", instanceParams
+	}
+	words := strings.Join(list(m, mac, r), " ")
 	if len(words) > agentapi.MaxCommandLine {
 		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.Order.Load.Params), lengthOf(r.Params)))
 		return
 	}
-	fmt.Fprintf(b, "echo Ironyard: %s boots the ramdisk, state %s\n", line(label(m)), line(string(m.State)))
+	fmt.Fprintf(b, "echo Ironyard: %s boots %s, state %s\n", line(label(m)), what, line(string(m.State)))
 	b.WriteString("imgfree ||\n") // what an earlier try has loaded
 	b.WriteString("echo Ironyard: loading the kernel\n")
 	fmt.Fprintf(b, "kernel %s %s || goto failed\n", kernel, words)
 	b.WriteString("echo Ironyard: loading the ramdisk\n")
 	fmt.Fprintf(b, "initrd --name ramdisk %s || goto failed\n", initramfs)
 	b.WriteString("echo Ironyard: starting the kernel\nboot ||\n:failed\n")
-	fmt.Fprintf(b, "echo Ironyard: the ramdisk did not load, asking again in %d s\nsleep %d\n", RetrySeconds, RetrySeconds)
-	// Not the same again, and no reboot: the order may have changed meanwhile, and a
-	// boot device that was set for one boot would be gone.
+	again(b, m, mac, r, what)
+}
+
+// again asks once more, for what did not load. Not the same again, and no reboot: the order may have changed meanwhile, and a boot
+// device that was set for one boot would be gone.
+func again(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk, what string) {
+	fmt.Fprintf(b, "echo Ironyard: %s did not load, asking again in %d s\nsleep %d\n", what, RetrySeconds, RetrySeconds)
 	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
+}
+
+// image boots an image of a CD: iPXE shows it to the firmware as a drive, for as long as the firmware reads it.
+func image(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
+	at, err := file(m, mac, r, m.Order.Image.URL, "")
+	if m.Order.Image.URL == "" {
+		err = errors.New("its instance_info names no boot_iso any more")
+	}
+	if err != nil {
+		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
+		return
+	}
+	fmt.Fprintf(b, "echo Ironyard: %s boots its image, state %s\nimgfree ||\nsanboot --no-describe %s ||\n", line(label(m)), line(string(m.State)), at)
+	again(b, m, mac, r, "the image")
 }
 
 // lengthOf is how many bytes of a command line some parameters take.
@@ -123,7 +153,7 @@ func file(m netboot.Machine, mac string, r Ramdisk, own, name string) (string, e
 	if own != "" {
 		u, err := url.Parse(own)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "tftp" {
-			return "", fmt.Errorf("%q is not a URL that a machine can load a ramdisk from: give http or tftp and a host", own)
+			return "", fmt.Errorf("%q is not a URL that a machine can load from: give http or tftp and a host", own)
 		}
 		return word(u.String()), nil
 	}
@@ -144,6 +174,28 @@ func params(m netboot.Machine, mac string, r Ramdisk) []string {
 	}
 	list := append([]string{"initrd=ramdisk"}, Params(m, r)...) // UEFI finds the ramdisk by its name
 	return append(list, agentapi.ParamBootMAC+"="+bootif)
+}
+
+// instanceParams are the words of the command line of an instance's kernel: what the rack gives to all kernels, but nothing that is
+// for agents, and what the instance asks for.
+func instanceParams(m netboot.Machine, _ string, r Ramdisk) []string {
+	list := []string{"initrd=ramdisk"}
+	for _, p := range r.Params {
+		if p != "" && !agentapi.Reserved(p) {
+			list = append(list, word(p))
+		}
+	}
+	for _, p := range m.Order.Load.Params {
+		if p != "" {
+			list = append(list, word(p))
+		}
+	}
+	return list
+}
+
+// Words are Params as an agent is told them that asked from mac: a command line.
+func Words(m netboot.Machine, mac string, r Ramdisk) string {
+	return strings.Join(append(Params(m, r), agentapi.ParamBootMAC+"=01-"+strings.ReplaceAll(mac, ":", "-")), " ")
 }
 
 // Params are the words of the kernel's command line that a machine gets by whichever way its ramdisk comes. They hold no
@@ -232,6 +284,14 @@ func local(b *strings.Builder, m netboot.Machine) {
 func refusal(b *strings.Builder, reason string) {
 	fmt.Fprintf(b, "echo\necho Ironyard: nothing to boot.\necho Reason: %s\necho Starting again in %d s.\nsleep %d\nreboot\n",
 		line(reason), RefusedSeconds, RefusedSeconds)
+}
+
+// WriteUnknown is for a machine that is no node, as far as this rackd knows. It says how the machine named itself, and nothing else.
+func WriteUnknown(named string) string {
+	var b strings.Builder
+	b.WriteString("#!ipxe\n")
+	refusal(&b, named+" is of no node: enrol the machine and create its port, or switch it off")
+	return b.String()
 }
 
 func label(m netboot.Machine) string {

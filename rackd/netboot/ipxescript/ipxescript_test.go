@@ -27,12 +27,28 @@ func TestGolden(t *testing.T) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "https://files.example/vmlinuz?a=1&b=2"}, Initramfs: bootorder.File{URL: "tftp://10.0.0.9/initrd"}})
 			m.Order.Load.Params = []string{"nomodeset", "quiet=${x} || shell", "ipa-api-url=https://evil.example", "ironyard-api-fingerprint=bad", "initrd=other", `x="`}
 		},
+		"volume": func(m *netboot.Machine) {
+			m.Order = bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn.2026-11.org.example:m1", List: []bootorder.Volume{
+				{Name: "boot", URIs: []string{"iscsi:10.0.0.9::3260:1:iqn.2026-11.org.example:boot", "iscsi:[2001:db8::9]::3260:1:iqn.2026-11.org.example:boot"}, User: "m1", Secret: "se ${x}#|"},
+				{Name: "data", URIs: []string{"iscsi:10.0.0.9::3261:a:iqn.2026-11.org.example:data"}}}})
+		},
 		"ramdisk-too-long": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("x", 2000)}})
 		},
 		"ramdisk-bad-url": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "file:///etc/shadow"}})
 		},
+		"instance": func(m *netboot.Machine) {
+			m.State = "active"
+			m.Order = bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Params: []string{"root=/dev/ram0", "text", "console=tty0 || shell", "a=b"}})
+		},
+		"instance-gone": func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
+		"instance-image": func(m *netboot.Machine) {
+			m.State, m.BootMode = "active", "bios"
+			m.Order = bootorder.Image(bootorder.File{URL: "http://10.77.0.1:8080/images/i"})
+		},
+		"instance-image-gone": func(m *netboot.Machine) { m.Order = bootorder.Image(bootorder.File{}) },
 		"refuse": func(m *netboot.Machine) {
 			m.Order = bootorder.Refuse("Node m1 is in state \"available\": nothing to boot.")
 		},
@@ -144,7 +160,8 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
 		orders := func(reason, param, kernel string) []bootorder.Order {
 			load := bootorder.Load{Params: []string{param}, Kernel: bootorder.File{URL: kernel}}
-			return []bootorder.Order{bootorder.Refuse(reason), bootorder.Ramdisk(load), bootorder.LocalDisk(), bootorder.Later(reason)}
+			return []bootorder.Order{bootorder.Refuse(reason), bootorder.Ramdisk(load), bootorder.LocalDisk(), bootorder.Later(reason),
+				bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn." + param, List: []bootorder.Volume{{Name: "v" + name, URIs: []string{"iscsi:" + kernel}, User: "u" + param, Secret: "s" + reason}}})}
 		}
 		for i, order := range orders(reason, param, kernel) {
 			got := Write(netboot.Machine{UUID: "u", Name: name, Order: order}, "52:54:00:00:00:01", files)

@@ -51,7 +51,7 @@ func newServer(t testing.TB, kernel []byte) (*Server, *rack) {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New(dir, filepath.Join(dir, "k"), filepath.Join(dir, "r"), "")
+	files, err := bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +137,13 @@ func TestFilesWithSizeAndScripts(t *testing.T) {
 func TestNothingElse(t *testing.T) {
 	s, _ := newServer(t, []byte("k"))
 	c, _ := serve(t, s)
-	for _, name := range []string{"k", "../k", "/etc/passwd", "..\\k", "boot/script/00-11-22-33-44-55", "boot/script/../../kernel", "boot/script/", ""} {
+	for _, name := range []string{"k", "../k", "/etc/passwd", "..\\k", "boot/script/../../kernel", "boot/script/", ""} {
 		if body, _, err := get(t, c, name); err == nil {
 			t.Errorf("%q was served: %q", name, body)
 		}
+	}
+	if body, _, err := get(t, c, "boot/script/00-11-22-33-44-55"); err != nil || !strings.Contains(body, "Reason: the address 00:11:22:33:44:55 is of no node") {
+		t.Errorf("a machine that is no node: %q, %v", body, err)
 	}
 	if w, err := c.Send("kernel", "octet"); err == nil {
 		if _, err = w.ReadFrom(strings.NewReader("overwritten")); err == nil {
@@ -196,7 +199,7 @@ func FuzzName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		r, size, err := s.open(name, net.IPv4(127, 0, 0, 1))
 		if err != nil {
-			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, bootscript.ErrBadName) && !errors.Is(err, bootscript.ErrUnknown) {
+			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, bootscript.ErrBadName) {
 				t.Errorf("%q: %v", name, err)
 			}
 			return

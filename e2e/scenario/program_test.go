@@ -1,0 +1,274 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/ironyard/ironyard/ops/debkernel"
+	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/uki"
+	"github.com/ironyard/ironyard/ops/virtual/uefivars"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// The fleet has a key of its own for secure boot: fleetKey signs, and fleetVariables is firmware that knows its certificate alone.
+const fleetVariables = "fleet-variables.fd"
+
+var (
+	fleetKey *uki.Signer
+	// unsigned is the ramdisk as one program, before a key has signed it.
+	unsigned []byte
+)
+
+// programPath is the file that rackds give machines' firmware to start.
+func programPath(dir string) string { return filepath.Join(dir, "program.efi") }
+
+// makeFleetKeys makes a key and firmware that enforces it.
+func makeFleetKeys(dir string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "fleet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if fleetKey, err = uki.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
+		return err
+	}
+	s, err := uefivars.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.SetKeys(uefivars.Keys{Owner: uuid.New(), PK: der, KEK: [][]byte{der}, DB: [][]byte{der}}, time.Now()), s.SetSecureBoot(true))
+	return errors.Join(err, s.WriteFile(filepath.Join(dir, fleetVariables)))
+}
+
+// serveProgram has rackds serve a program.
+func serveProgram(t *testing.T, body []byte) {
+	t.Helper()
+	at := programPath(filepath.Dir(theRack.Rackds[0].Log()))
+	if err := os.WriteFile(at+".new", body, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(at+".new", at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func signed(t *testing.T, program []byte) []byte {
+	t.Helper()
+	body, err := fleetKey.Sign(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// told waits for lines of a console that say that firmware refused what it loaded, and that an agent is known.
+var (
+	firmwareRefused = regexp.MustCompile(`BdsDxe: failed to load Boot[0-9A-F]+ "Management HTTP".*`)
+	secureKernel    = regexp.MustCompile(`[Ss]ecure boot enabled`)
+	agentKnown      = regexp.MustCompile(`this machine is known.*`)
+)
+
+// byProgram enrols the machine whose firmware is to load the ramdisk as one program.
+func byProgram(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	id := enrolled(ctx, t, "secure-0", byMedium("http"))
+	if err := theRack.Operator.Ask(ctx, id, "manage", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theRack.Operator.Wait(ctx, id, provision.Manageable); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Firmware that enforces the fleet's key does not start the ramdisk without its signature. With it the firmware's own HTTP client loads
+// kernel, ramdisk and command line in one, and the agent is known to belong to the boot that rackd has caused.
+func TestSignedProgram(t *testing.T) {
+	ctx := limit(t, 10*time.Minute)
+	o := theRack.Operator
+	id := byProgram(ctx, t)
+	console := consoleFromNow(t, "secure-0")
+	serveProgram(t, unsigned)
+	began := time.Now()
+	if err := o.Ask(ctx, id, "inspect", nil); err != nil {
+		t.Fatal(err)
+	}
+	line, err := console.Wait(ctx, firmwareRefused)
+	if err != nil {
+		t.Fatalf("the firmware does not refuse the unsigned program: %v", err)
+	}
+	t.Logf("%4.1fs %s", time.Since(began).Seconds(), strings.TrimSpace(line))
+	if err := o.Ask(ctx, id, "abort", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.InspectFail); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := os.ReadFile(console.Path()); err != nil || bytes.Contains(log, []byte("Linux version")) {
+		t.Fatalf("the unsigned program ran (%v)", err)
+	}
+	serveProgram(t, signed(t, unsigned))
+	console = consoleFromNow(t, "secure-0")
+	began = time.Now()
+	if err := o.Ask(ctx, id, "inspect", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, sign := range []*regexp.Regexp{secureKernel, agentKnown} {
+		if line, err = console.Wait(ctx, sign); err != nil {
+			t.Fatalf("no %s on the console: %v", sign, err)
+		}
+		t.Logf("%4.1fs %s", time.Since(began).Seconds(), strings.TrimSpace(line))
+	}
+	if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
+		t.Fatal(err)
+	}
+	said := historyOf(ctx, t, id)
+	for _, want := range []string{"for UEFI HTTP boot", "MB by HTTP", "parameters: ramdisk"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the history does not say %q:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "tftp") || strings.Contains(said, "iPXE") {
+		t.Errorf("a boot program came in between:\n%s", said)
+	}
+}
+
+// An instance that asks for secure boot gets it, from an image whose loader the fleet's key has signed. After the tear-down it is off.
+func TestInstanceBySecureBoot(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes minutes: make hardware runs it")
+	}
+	ctx := limit(t, 15*time.Minute)
+	o := theRack.Operator
+	serveProgram(t, signed(t, unsigned))
+	id := enrolled(ctx, t, "secure-0", byMedium("http"))
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, id, signedImage(ctx, t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Set(ctx, id, "/instance_info/capabilities", map[string]any{"secure_boot": "true"}); err != nil {
+		t.Fatal(err)
+	}
+	console := consoleFromNow(t, "secure-0")
+	began := time.Now()
+	deployed(ctx, t, id, "secure-0")
+	t.Logf("%.0f s from the request to the instance's words", time.Since(began).Seconds())
+	for _, kernel := range []string{"ramdisk", "instance"} { // both have been up by now
+		within, cancel := context.WithTimeout(ctx, time.Minute)
+		if _, err := console.Wait(within, secureKernel); err != nil {
+			t.Errorf("the kernel of the %s does not say that secure boot is on: %v", kernel, err)
+		}
+		cancel()
+	}
+	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+		t.Fatal(err)
+	}
+	said := historyOf(ctx, t, id)
+	for _, want := range []string{"secure boot: on, for the instance", "secure boot: off"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the history does not say %q:\n%s", want, said)
+		}
+	}
+}
+
+// historyOf is what the history of a node says, a line an event.
+func historyOf(ctx context.Context, t *testing.T, id string) string {
+	t.Helper()
+	history, err := theRack.Operator.History(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, h := range history {
+		all = append(all, h.Event)
+	}
+	return strings.Join(all, "\n")
+}
+
+// signedImage is the test image with a loader that the fleet's key has signed: its kernel and initramfs as one program.
+func signedImage(ctx context.Context, t *testing.T) operator.Image {
+	t.Helper()
+	const espStart = 2 << 20 // of ops/virtual/testimage
+	dir := t.TempDir()
+	raw, err := os.ReadFile(images.Raw.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(longImage.Path), "signed.raw")
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	volume := path + "@@" + strconv.Itoa(espStart)
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(ctx, name, append([]string{"-i", volume}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v: %s (Debian's package mtools)", name, args, err, out)
+		}
+	}
+	run("mcopy", "::vmlinuz", filepath.Join(dir, "kernel"))
+	run("mcopy", "::initrd", filepath.Join(dir, "initrd"))
+	kernel, err := os.ReadFile(filepath.Join(dir, "kernel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	initrd, err := os.ReadFile(filepath.Join(dir, "initrd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := os.Getenv("IRONYARD_CACHE")
+	if cache == "" {
+		cache = filepath.Join("..", "..", ".cache")
+	}
+	stub, err := debkernel.File(ctx, filepath.Join(cache, "kernel"), "systemd-boot-efi", "lib/systemd/boot/efi/linuxx64.efi.stub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := uki.Build(uki.Parts{Stub: stub, Kernel: kernel, Initramfs: initrd, CommandLine: "console=ttyS0,115200", OSRelease: "ID=test\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader := filepath.Join(dir, "BOOTX64.EFI")
+	if err := os.WriteFile(loader, signed(t, program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("mdel", "::vmlinuz", "::initrd", "::EFI/BOOT/BOOTX64.EFI")
+	run("mcopy", loader, "::EFI/BOOT/BOOTX64.EFI")
+	if raw, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	return operator.Image{URL: theRack.ImageURL("signed.raw"), SHA256: hex.EncodeToString(sum[:]), DiskFormat: "raw"}
+}

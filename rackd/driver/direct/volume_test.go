@@ -1,0 +1,227 @@
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+)
+
+const volumeSecret = "a secret of a volume"
+
+// firmware is a management interface whose machine's firmware attaches volumes. It shows the volume as a boot device after so many
+// orders to boot it.
+type firmware struct {
+	driver.Management
+	driver.VirtualMedia
+	target        *driver.ISCSITarget
+	hidden        int
+	log           []string
+	deviceRefused error
+}
+
+func (f *firmware) ISCSIBoot(context.Context, *node.Document) (list []driver.ISCSITarget, err error) {
+	if f.target != nil {
+		list = append(list, *f.target)
+	}
+	return list, nil
+}
+
+func (f *firmware) SetISCSIBoot(_ context.Context, fence driver.Fence, n *node.Document, t driver.ISCSITarget) error {
+	f.log = append(f.log, fmt.Sprintf("set %s:%d %d %s by %s", t.Host, t.Port, t.LUN, t.IQN, t.Initiator))
+	f.target = &t
+	return fence.Check()
+}
+
+func (f *firmware) ClearISCSIBoot(_ context.Context, fence driver.Fence, _ *node.Document) error {
+	f.log = append(f.log, "clear")
+	f.target = nil
+	return fence.Check()
+}
+
+func (f *firmware) SetBootDevice(_ context.Context, _ driver.Fence, _ *node.Document, d driver.BootDevice, persistent bool) error {
+	f.log = append(f.log, fmt.Sprintf("boot %s %t", d, persistent))
+	if d == driver.BootISCSI {
+		if f.hidden--; f.hidden >= 0 {
+			return fmt.Errorf("no such device: %w", driver.ErrUnsupported)
+		}
+		return f.deviceRefused
+	}
+	return nil
+}
+
+// volumed is a task on a node that boots from a volume.
+func volumed(t *testing.T, boot driver.Boot, mode string) (*drivertest.Rig, *driver.Task, *firmware) {
+	t.Helper()
+	r := newRig()
+	f := &firmware{}
+	task := withMedia(t, r, boot, func(m driver.Management) driver.Management {
+		f.Management, f.VirtualMedia = m, m.(driver.VirtualMedia)
+		return f
+	})
+	r.Node.Interfaces = map[string]string{"storage": "external"}
+	r.Node.InstanceInfo = map[string]any{}
+	r.Node.Properties = map[string]any{"capabilities": "boot_mode:" + mode}
+	r.Node.Connectors = []node.Connector{{Type: "iqn", ID: "iqn.2026-11.org.example:m1"}}
+	r.Node.Targets = []node.Target{{UUID: "t", Type: "iscsi", Properties: map[string]any{"target_iqn": "iqn.2026-11.org.example:boot", "target_portal": "10.0.0.9:3260",
+		"target_lun": 1.0, "auth_username": "m1", "auth_password": volumeSecret}}}
+	task.ConfigDrive = func(context.Context) (string, error) { return "", nil }
+	return r, task, f
+}
+
+// walk runs steps until the last is done.
+func walk(t *testing.T, r *drivertest.Rig, task *driver.Task, steps []driver.Step) (waits int, err error) {
+	t.Helper()
+	for _, s := range steps {
+		r.NextStep()
+		for {
+			out, err := s.Run(t.Context(), task)
+			if err != nil {
+				return waits, err
+			}
+			if out == driver.Done() {
+				break
+			}
+			waits++
+			time.Sleep(devicePoll)
+		}
+	}
+	return waits, nil
+}
+
+const setIt = "set 10.0.0.9:3260 1 iqn.2026-11.org.example:boot by iqn.2026-11.org.example:m1"
+
+// A node with a bootable volume is deployed without image, ramdisk and agent, by iPXE or by its firmware. An undeploy leaves nothing
+// in the firmware.
+func TestVolumesAreBooted(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		boot   driver.Boot
+		mode   string
+		hidden int
+		want   []string // deploy
+		byIPXE bool
+		clears bool
+	}{
+		{"ipxe bios", networkboot.IPXE(), "bios", 0, []string{"boot pxe true"}, true, false},
+		{"ipxe uefi", networkboot.IPXE(), "uefi", 0, []string{"boot pxe true"}, true, false},
+		{"ilo-pxe bios", networkboot.PXE().ByFirmware(), "bios", 0, []string{"boot pxe true"}, true, true},
+		{"ilo-pxe uefi", networkboot.PXE().ByFirmware(), "uefi", 0, []string{setIt, "boot iscsiboot true"}, false, true},
+		{"virtual media", mediaboot.VirtualMedia(nil), "uefi", 0, []string{setIt, "boot iscsiboot true"}, false, true},
+		{"shown later", mediaboot.VirtualMedia(nil), "uefi", 3, []string{setIt, "boot iscsiboot true", "boot iscsiboot true", "boot iscsiboot true", "boot iscsiboot true"}, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, task, f := volumed(t, c.boot, c.mode)
+				f.hidden = c.hidden
+				i := New(Settings{})
+				if err := errors.Join(i.Validate(r.Node), c.boot.(driver.VolumeBooter).ValidateVolume(task.Hardware, r.Node)); err != nil {
+					t.Fatal(err)
+				}
+				if o := c.boot.InstanceOrder(r.Node, nil); (o.Volumes != nil) != c.byIPXE || !c.byIPXE && !o.Disk {
+					t.Errorf("the machine is told %+v", o)
+				}
+				steps := i.DeploySteps(r.Node)
+				for _, s := range steps {
+					if s.Boots || s.Discovers {
+						t.Errorf("step %s wants the ramdisk", s.Name)
+					}
+				}
+				waits, err := walk(t, r, task, steps)
+				if err != nil || (waits > 0) != (c.hidden > 0) {
+					t.Fatalf("%d waits, %v", waits, err)
+				}
+				if !slices.Equal(f.log, c.want) {
+					t.Errorf("writes %q, want %q", f.log, c.want)
+				}
+				if is, err := task.Hardware.Power().PowerState(t.Context(), r.Node); err != nil || is != driver.PowerOn || task.Facts[driver.FactBoot] != driver.BootInstance {
+					t.Errorf("power %s, %v, facts %v", is, err, task.Facts)
+				}
+				f.log = nil
+				r.Node.Targets = r.Node.Targets[:1]
+				if _, err := walk(t, r, task, i.TearDownSteps(r.Node)); err != nil {
+					t.Fatal(err)
+				}
+				if cleared := slices.Contains(f.log, "clear"); cleared != c.clears || f.target != nil {
+					t.Errorf("undeployed: writes %q, target %t", f.log, f.target != nil)
+				}
+				if told := fmt.Sprint(r.Phases, task.Facts); strings.Contains(told, volumeSecret) {
+					t.Errorf("the secret is told: %s", told)
+				}
+			})
+		})
+	}
+}
+
+// A volume that has gone from the node, or an image in its place, does not leave the target in the firmware.
+func TestFirmwareIsClearedOfWhatTheNodeNoLongerHas(t *testing.T) {
+	_, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+	boot := mediaboot.VirtualMedia(nil)
+	f.target = &driver.ISCSITarget{}
+	task.Node.Targets, task.Node.BootSet = nil, string(driver.BootISCSI)
+	if err := boot.PrepareInstance(t.Context(), task); err != nil || f.target != nil {
+		t.Errorf("an image in its place: %v, writes %q", err, f.log)
+	}
+	f.log, task.Node.BootSet = nil, string(driver.BootDisk)
+	if err := boot.CleanUpInstance(t.Context(), task); err != nil || slices.Contains(f.log, "clear") {
+		t.Errorf("never from a volume: %v, writes %q", err, f.log)
+	}
+}
+
+// A firmware that never shows the volume has not logged in: the deploy fails, and says what to look at.
+func TestFirmwareThatDoesNotLogIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+		f.hidden = 1 << 30
+		_, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node))
+		if err == nil || !strings.Contains(err.Error(), "has not logged in to the target") || !strings.Contains(err.Error(), "auth_password") || strings.Contains(err.Error(), volumeSecret) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Where the boot device is refused the firmware keeps no target.
+func TestTargetsGoWhereTheBootDeviceIsRefused(t *testing.T) {
+	_, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+	f.deviceRefused = driver.ErrDenied
+	if err := mediaboot.VirtualMedia(nil).PrepareInstance(t.Context(), task); !errors.Is(err, driver.ErrDenied) || f.target != nil {
+		t.Errorf("%v, writes %q", err, f.log)
+	}
+}
+
+func TestVolumesThatCannotBeBooted(t *testing.T) {
+	r, task, _ := volumed(t, mediaboot.VirtualMedia(nil), "bios")
+	const words = "virtual media can not boot volume in bios mode."
+	if err := mediaboot.VirtualMedia(nil).ValidateVolume(task.Hardware, r.Node); err == nil || err.Error() != words {
+		t.Errorf("validated: %v", err)
+	}
+	if _, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node)); err == nil || err.Error() != words {
+		t.Errorf("deployed: %v", err)
+	}
+	r.Node.InstanceInfo["configdrive"] = "ZHJpdmU="
+	if err := New(Settings{}).Validate(r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "configdrive") {
+		t.Errorf("a config drive: %v", err)
+	}
+	task.ConfigDrive = func(context.Context) (string, error) { return "ZHJpdmU=", nil }
+	if _, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "configdrive") {
+		t.Errorf("a config drive of the request: %v", err)
+	}
+	r.Node.Properties = map[string]any{"capabilities": "boot_mode:uefi"}
+	r.Node.Targets = append(r.Node.Targets, node.Target{UUID: "d", Type: "iscsi", BootIndex: 1, Properties: r.Node.Targets[0].Properties})
+	if err := mediaboot.VirtualMedia(nil).ValidateVolume(task.Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "2 volume targets") {
+		t.Errorf("two volumes: %v", err)
+	}
+	if o := networkboot.IPXE().InstanceOrder(r.Node, nil); o.Volumes == nil || len(o.Volumes.List) != 2 || o.Name != "volume" {
+		t.Errorf("two volumes by iPXE: %+v", o)
+	}
+}

@@ -1,0 +1,72 @@
+package networkboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+)
+
+// ownFiles are the fields that name a node's own kernel and ramdisk.
+var ownFiles = []string{ownramdisk.KernelField, ownramdisk.RamdiskField, ownramdisk.RescueKernel, ownramdisk.RescueRamdisk}
+
+// agentPrefix begins the parameters that the ramdisk's agent reads, and no kernel. It is told them when it asks for those of its boot.
+const agentPrefix = "ipa-"
+
+// validate refuses what a program that is the same for all machines cannot hold.
+func (p Programs) validate(n *node.Document) error {
+	if !p.Ramdisk {
+		return fmt.Errorf("node %s: this rackd has no ramdisk as one program (rackd --uki), which the boot interface http needs: %w", n.Label(), driver.ErrInvalid)
+	}
+	for _, field := range ownFiles {
+		if n.DriverString(field) != "" {
+			return fmt.Errorf("node %s: driver_info %s: the boot interface http loads the rack's program, which holds kernel and ramdisk: remove the field, or use http-ipxe: %w", n.Label(), field, driver.ErrInvalid)
+		}
+	}
+	for place, text := range map[string]string{"driver_info": n.DriverString(ownramdisk.ParamsField), "instance_info": n.InstanceString(ownramdisk.ParamsField)} {
+		for word := range strings.FieldsSeq(text) {
+			if word != "%default%" && !strings.HasPrefix(word, agentPrefix) {
+				return fmt.Errorf("node %s: %s %s: %.60q is for the kernel, whose command line is in the rack's program and under its signature: remove it, give it to all machines (ironyard ramdisk build --uki-params), or use http-ipxe: %w",
+					n.Label(), place, ownramdisk.ParamsField, word, driver.ErrInvalid)
+			}
+		}
+	}
+	return nil
+}
+
+// setHTTP makes the next boot, or each, one by UEFI HTTP, of the URL that DHCP tells. Hardware that cannot be told so boots by
+// PXE, where it is given the same.
+func setHTTP(ctx context.Context, t *driver.Task, persistent bool) error {
+	asked := persistent
+	persistent = persists(t, persistent)
+	m := t.Hardware.Management()
+	set := func() error { return m.SetBootDevice(ctx, t.Fence, t.Node, httpDevice, persistent) }
+	if h, can := m.(driver.HTTPBooter); can {
+		set = func() error { return h.SetHTTPBoot(ctx, t.Fence, t.Node, "", persistent) }
+	}
+	err := driver.Settle(set)
+	t.Keep()
+	if errors.Is(err, driver.ErrUnsupported) {
+		t.Record.Phase("boot device", fmt.Sprintf("the BMC cannot set it to %s, so the machine boots by PXE: %v", httpDevice, err))
+		return setDevice(ctx, t, driver.BootPXE, asked)
+	}
+	if err == nil && persistent {
+		t.BootSet(httpDevice)
+	}
+	return err
+}
+
+// persists says for how long a boot device is set: as persistent says, unless the node's field says otherwise.
+func persists(t *driver.Task, persistent bool) bool {
+	switch t.Node.DriverString(persistField) {
+	case "Always":
+		return true
+	case "Never":
+		return false
+	}
+	return persistent
+}

@@ -1,0 +1,108 @@
+package networkboot
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+)
+
+var both = Programs{Ramdisk: true, Rescue: true}
+
+// booter is management that has firmware boot by HTTP.
+type booter struct {
+	driver.Management
+	log  *[]string
+	fail error
+}
+
+func (b booter) SetHTTPBoot(_ context.Context, f driver.Fence, _ *node.Document, url string, persistent bool) error {
+	if err := f.Check(); err != nil || b.fail != nil {
+		return errors.Join(err, b.fail)
+	}
+	*b.log = append(*b.log, "http boot "+url+" "+map[bool]string{true: "for good", false: "once"}[persistent])
+	return nil
+}
+
+// The firmware is told to boot what DHCP says. Where the BMC cannot tell it, the machine boots by PXE.
+func TestFirmwareBootsByHTTP(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail error
+		want string
+	}{
+		"by the BMC":           {nil, "http boot  once"},
+		"the BMC knows no way": {driver.ErrUnsupported, "boot pxe false"},
+	} {
+		r := drivertest.NewRig()
+		task := r.Task(HTTP(both))
+		kind := fake.New(fake.Options{}).Type()
+		kind.Interfaces["boot"] = []driver.Named{{Name: "http", Impl: HTTP(both)}}
+		kind.Interfaces["management"] = []driver.Named{{Name: "bmc", Impl: booter{task.Hardware.Management(), &r.Log, c.fail}}}
+		types, err := driver.NewRegistry(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Node.Driver, r.Node.Interfaces = kind.Name, nil
+		if task.Hardware, err = types.Resolve(r.Node); err != nil {
+			t.Fatal(err)
+		}
+		if err := HTTP(both).PrepareRamdisk(t.Context(), task); err != nil || !slices.Contains(r.Log, c.want) {
+			t.Errorf("%s: %v, writes %q", name, err, r.Log)
+		}
+		if task.Facts[driver.FactBoot] != driver.BootRamdisk {
+			t.Errorf("%s: facts %v", name, task.Facts)
+		}
+	}
+}
+
+func TestOrdersForFirmware(t *testing.T) {
+	n := drivertest.NewRig().Node
+	if o := HTTP(both).RamdiskOrder(n, nil); !o.Boots() || !o.Direct {
+		t.Errorf("http, ramdisk: %+v", o)
+	}
+	if o := HTTP(both).InstanceOrder(n, nil); !o.Disk || !o.Direct {
+		t.Errorf("http, instance: %+v", o)
+	}
+	if o := HTTPIPXE().RamdiskOrder(n, nil); !o.Boots() || o.Direct || o.OverTFTP {
+		t.Errorf("http-ipxe, ramdisk: %+v", o)
+	}
+}
+
+func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		boot             Interface
+		driver, instance map[string]any
+		mode, want       string
+	}{
+		{HTTP(both), nil, nil, "uefi", ""},
+		{HTTPIPXE().Interface, nil, nil, "uefi", ""},
+		{HTTP(both), nil, nil, "bios", "only UEFI firmware"},
+		{HTTPIPXE().Interface, nil, nil, "bios", "only UEFI firmware"},
+		{HTTP(Programs{}), nil, nil, "uefi", "rackd --uki"},
+		{HTTP(both), map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", "http-ipxe"},
+		{HTTPIPXE().Interface, map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", ""},
+		{HTTP(both), map[string]any{ownramdisk.ParamsField: "%default% ipa-debug=1"}, nil, "uefi", ""},
+		{HTTP(both), map[string]any{ownramdisk.ParamsField: "nomodeset"}, nil, "uefi", "driver_info kernel_append_params"},
+		{HTTP(both), nil, map[string]any{ownramdisk.ParamsField: "nomodeset"}, "uefi", "instance_info kernel_append_params"},
+	} {
+		n := drivertest.NewRig().Node
+		n.DriverInfo, n.InstanceInfo, n.Properties = c.driver, c.instance, map[string]any{"capabilities": "boot_mode:" + c.mode}
+		err := c.boot.Validate(n)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v, %v, %v, %s: %v, want %q", c.boot, c.driver, c.instance, c.mode, err, c.want)
+		}
+	}
+	if err := HTTP(Programs{Ramdisk: true}).ValidateRescue(drivertest.NewRig().Node, true); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--rescue-uki") {
+		t.Errorf("a rescue without its program: %v", err)
+	}
+	if err := HTTP(both).ValidateRescue(drivertest.NewRig().Node, false); err != nil {
+		t.Errorf("a rescue with its program: %v", err)
+	}
+}

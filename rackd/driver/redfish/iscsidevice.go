@@ -1,0 +1,111 @@
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Redfish knows no boot device of the name iscsiboot. Firmware that has logged in to a target shows the disk as a boot option. Its
+// device path is one of iSCSI (UEFI 2.10, section 10.3.4.21). Management puts it first in the boot order.
+
+// optionOrder is a machine's boot order, with the option of its iSCSI disk.
+type optionOrder struct {
+	order    []string
+	override string // whether an override goes before it
+	iscsi    string // reference of the option, empty for none
+}
+
+// first reports whether the machine boots its iSCSI disk at each start.
+func (o optionOrder) first() bool {
+	return o.iscsi != "" && len(o.order) > 0 && o.order[0] == o.iscsi && (o.override == "" || o.override == "Disabled")
+}
+
+// orderOf reads the boot order of a turn's machine.
+func orderOf(t *Turn) (o optionOrder, err error) {
+	var system struct {
+		Boot struct {
+			BootOrder                 []string
+			BootSourceOverrideEnabled string
+			BootOptions               ref
+		}
+	}
+	if err := t.Read(t.System.ODataID, &system); err != nil {
+		return o, err
+	}
+	o.order, o.override = system.Boot.BootOrder, system.Boot.BootSourceOverrideEnabled
+	options, err := listed(t.c, system.Boot.BootOptions.Path)
+	if err != nil {
+		return o, err
+	}
+	for _, at := range options {
+		var option struct{ BootOptionReference, UefiDevicePath string }
+		if err := absent(t.Read(at.Path, &option)); err != nil {
+			return o, err
+		}
+		if strings.Contains(option.UefiDevicePath, "iSCSI(") && slices.Contains(o.order, option.BootOptionReference) {
+			o.iscsi = option.BootOptionReference
+			break
+		}
+	}
+	return o, nil
+}
+
+// setISCSIDevice makes the iSCSI disk the first of the boot order, and reads back. It is for good.
+func (d *Driver) setISCSIDevice(ctx context.Context, f driver.Fence, n *node.Document, persistent bool) error {
+	if !persistent {
+		return fmt.Errorf("node %s: Redfish boots an iSCSI disk by the boot order, which is for good and not for one boot: %w", n.Label(), driver.ErrUnsupported)
+	}
+	err := d.Turn(ctx, f, n, "set the boot device to iscsiboot", func(t *Turn) error {
+		o, err := orderOf(t)
+		switch {
+		case err != nil:
+			return err
+		case o.iscsi == "":
+			return fmt.Errorf("%s: %w", "No UEFI iSCSI bootable device found on system", driver.ErrUnsupported)
+		case o.first():
+			return nil
+		}
+		order := append([]string{o.iscsi}, slices.DeleteFunc(slices.Clone(o.order), func(s string) bool { return s == o.iscsi })...)
+		boot := map[string]any{"BootOrder": order}
+		if o.override != "" && o.override != "Disabled" {
+			boot["BootSourceOverrideEnabled"] = "Disabled"
+		}
+		if _, err := t.Change(t.System.ODataID, map[string]any{"Boot": boot}); err != nil {
+			return err
+		}
+		now, err := orderOf(t)
+		if err != nil {
+			return fmt.Errorf("read the boot order back: %w", err)
+		}
+		if !now.first() {
+			return fmt.Errorf("it accepted the boot order %s, and shows %s with an override that is %q", strings.Join(order, ", "), strings.Join(now.order, ", "), now.override)
+		}
+		return nil
+	})
+	if err == nil {
+		d.again.set(n, "")
+	}
+	return err
+}
+
+// iscsiDevice reads whether a machine whose boot device was set to iscsiboot has it still. Others are not asked.
+func (d *Driver) iscsiDevice(ctx context.Context, n *node.Document) (found ask.BootDevice, err error) {
+	if n.BootSet != string(driver.BootISCSI) {
+		return found, nil
+	}
+	err = d.Turn(ctx, nil, n, "read the boot device", func(t *Turn) error {
+		o, err := orderOf(t)
+		if err == nil && o.first() {
+			yes := true
+			found = ask.BootDevice{Device: string(driver.BootISCSI), Persistent: &yes}
+		}
+		return err
+	})
+	return found, err
+}

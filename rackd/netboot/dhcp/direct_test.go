@@ -1,0 +1,73 @@
+package dhcp
+
+import (
+	"net"
+	"testing"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+// direct is a machine whose firmware loads its ramdisk as one program.
+type direct struct {
+	directory
+	order bootorder.Order
+}
+
+func (d direct) ByMAC(mac string) (netboot.Machine, bool) {
+	d.order.Direct = true
+	return netboot.Machine{UUID: "u", Order: d.order}, mac == known
+}
+
+// Firmware is given the program, by its own protocol; what is no firmware for it is given what others are.
+func TestFirmwareIsGivenItsProgram(t *testing.T) {
+	http, tftp := pxe(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	program := "http://10.77.0.1:8080/boot/program/52-54-00-00-00-01/ramdisk.efi"
+	for _, c := range []struct {
+		name  string
+		order bootorder.Order
+		mods  []dhcpv4.Modifier
+		want  string
+	}{
+		{"HTTP", bootorder.Ramdisk(bootorder.Load{}), http, program},
+		{"HTTP, nothing to load", bootorder.LocalDisk(), http, program}, // the server of it decides when it is asked
+		{"PXE", bootorder.Ramdisk(bootorder.Load{}), tftp, "ramdisk.efi"},
+		{"PXE, a rescue", bootorder.Ramdisk(bootorder.Load{Rescue: true}), tftp, "rescue-ramdisk.efi"},
+		{"PXE, nothing to load", bootorder.LocalDisk(), tftp, "nothing-to-boot"},
+		{"iPXE in the card", bootorder.Ramdisk(bootorder.Load{}), append(tftp, dhcpv4.WithUserClass("iPXE", false)), "http://10.77.0.1:8080/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01"},
+		{"arm64, which the program is not for", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "snponly-arm64.efi"},
+	} {
+		s := newServer(t, func(cfg *Config) { cfg.Directory = direct{order: c.order} })
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
+			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
+		}
+	}
+}
+
+// An agent that came without a boot script is told where to ask: with its lease, and beside another server when it asks all of them.
+func TestAgentIsToldWhereToAsk(t *testing.T) {
+	agent := dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.BootClass))
+	want := "http://10.77.0.1:8080/boot/parameters?mac=52%3A54%3A00%3A00%3A00%3A01"
+	s := newServer(t, nil)
+	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, agent)); r == nil || r.BootFileNameOption() != want || r.YourIPAddr.IsUnspecified() {
+		t.Errorf("with its lease: %v", r)
+	}
+	proxy := newServer(t, func(c *Config) { c.Mode = Proxy })
+	if r := answer(t, proxy, message(t, known, dhcpv4.MessageTypeDiscover, agent)); r != nil {
+		t.Errorf("a proxy answers an agent that wants an address: %v", r)
+	}
+	inform := func(m *dhcpv4.DHCPv4) { m.ClientIPAddr = net.IPv4(10, 77, 0, 150) }
+	for mode, s := range map[string]*Server{"serve": s, "proxy": proxy} {
+		r := answer(t, s, message(t, known, dhcpv4.MessageTypeInform, agent, inform))
+		if r == nil || r.MessageType() != dhcpv4.MessageTypeAck || r.BootFileNameOption() != want || !r.YourIPAddr.IsUnspecified() {
+			t.Errorf("%s, to an agent with an address: %v", mode, r)
+		}
+	}
+	if r := answer(t, proxy, message(t, "02:00:00:00:00:09", dhcpv4.MessageTypeInform, agent, inform)); r != nil {
+		t.Errorf("a stranger is told: %v", r)
+	}
+}
