@@ -63,7 +63,7 @@ func TestAnInstanceBootsWhatItWasGiven(t *testing.T) {
 		if len(asked) != 2 {
 			t.Errorf("asked for %d times", len(asked))
 		}
-		if s := <-asked; s != (imagecache.Source{URL: "http://x/i", HashAlgo: "sha256", HashValue: "i", Given: true}) {
+		if s := <-asked; s != (imagecache.Source{URL: "http://x/i", HashAlgo: "sha256", HashValue: "i", Given: "sha256-i"}) {
 			t.Errorf("asked for %+v", s)
 		}
 	})
