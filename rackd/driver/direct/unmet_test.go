@@ -20,6 +20,7 @@ func TestWhatIsNotDoneIsRefused(t *testing.T) {
 		"nothing":                      {},
 		"what Nova says of a flavor":   {instance: map[string]any{"root_gb": "10", "swap_mb": "0", "ephemeral_gb": "0", "preserve_ephemeral": "False", "vcpus": "4", "memory_mb": "4096", "local_gb": "100", "display_name": "web", "capabilities": `{"boot_option": "local"}`}},
 		"a partition image":            {instance: map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "swap_mb": 1024.0, "ephemeral_gb": "5", "capabilities": "disk_label:gpt"}},
+		"a partition image by netboot": {instance: map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"}, wants: "starts from its disk"},
 		"a disk with a kernel":         {instance: map[string]any{"image_type": "whole-disk", "kernel": "http://192.0.2.1/k"}, wants: "instance_info has kernel, and image_type says"},
 		"an image to boot":             {instance: map[string]any{"boot_iso": "http://192.0.2.1/i"}, wants: "boot_iso"},
 		"swap":                         {instance: map[string]any{"swap_mb": 1024.0}, wants: "swap_mb"},
