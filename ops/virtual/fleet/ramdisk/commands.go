@@ -41,6 +41,14 @@ var simulated = map[string]func(r *run, ctx context.Context, by disk.By, c comma
 // telling are the agent's own commands that only tell something.
 var telling = map[string]bool{agentapi.CmdGetDeploySteps: true, agentapi.CmdGetCleanSteps: true, agentapi.CmdGetServiceSteps: true, agentapi.CmdGetInventory: true}
 
+// lacking are the commands that a simulated machine refuses, with the reason.
+var lacking = map[string]string{
+	agentapi.CmdPartitionUUIDs: "its disk holds whole-disk images",
+	agentapi.CmdStartISCSI:     "it exports no disk",
+	agentapi.CmdFinishISCSI:    "it exports no disk",
+	agentapi.CmdStopISCSI:      "it exports no disk",
+}
+
 // specs are the agent's commands as its registry lists them.
 func (r *run) specs() []command.Spec {
 	list := commands.All(commands.Deps{Log: r.Log, Inventory: func(context.Context) (agentapi.Inventory, error) { return r.Inventory, nil }})
@@ -57,6 +65,8 @@ func (r *run) specs() []command.Spec {
 				result, err = act(r, ctx, by, c)
 			case telling[spec.Name]:
 				result, err = own(ctx, c)
+			case lacking[spec.Name] != "":
+				err = errors.New("this machine is simulated and refuses " + spec.Name + ": " + lacking[spec.Name])
 			default:
 				err = errors.New("this machine is simulated and does not know " + spec.Name)
 			}

@@ -157,7 +157,7 @@ func (m *machine) kinds() (out []journal.Kind) {
 
 func TestEveryCommandOfTheAgentIsKnown(t *testing.T) {
 	for _, s := range commands.All(commands.Deps{}) {
-		if simulated[s.Name] == nil && !telling[s.Name] {
+		if simulated[s.Name] == nil && !telling[s.Name] && lacking[s.Name] == "" {
 			t.Errorf("the agent has a command %s that the simulation does not know", s.Name)
 		}
 	}
