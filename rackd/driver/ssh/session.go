@@ -25,7 +25,12 @@ type session struct {
 	client *xssh.Client
 	opts   bmc.WebOptions
 	found  map[string]string // machines by the MAC addresses they were looked for by
+	over   chan struct{}     // closed when the connection has ended
+	broken bool              // a command had no end: nothing more is asked here
 }
+
+// errOver: the connection has ended before a command was sent.
+var errOver = errors.New("the host has ended the connection")
 
 // open dials a host and logs in.
 func open(ctx context.Context, t target, o bmc.WebOptions) (*session, error) {
@@ -57,7 +62,12 @@ func open(ctx context.Context, t target, o bmc.WebOptions) (*session, error) {
 		}
 		return nil, &bmc.Lost{Err: err}
 	}
-	return &session{xssh.NewClient(conn, channels, requests), o, map[string]string{}}, nil
+	s := &session{xssh.NewClient(conn, channels, requests), o, map[string]string{}, make(chan struct{}), false}
+	go func() {
+		defer close(s.over)
+		_ = s.client.Wait() // until the connection ends: Drop ends it, too
+	}()
+	return s, nil
 }
 
 // algorithms are those by which a host shows a key of that type.
@@ -98,8 +108,9 @@ func (s *session) run(ctx context.Context, command, input string) (out string, l
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { s.client.Close() })
 	defer stop()
-	channel, err := s.client.NewSession()
+	channel, err := s.channel(ctx)
 	if err != nil {
+		s.broken = true
 		return "", false, cause(ctx, err)
 	}
 	defer channel.Close()
@@ -111,9 +122,45 @@ func (s *session) run(ctx context.Context, command, input string) (out string, l
 		return "", true, &bmc.Failure{Said: fmt.Sprintf("exit status %d: %s", exit.ExitStatus(), text)}
 	}
 	if err != nil {
+		s.broken = true
+		s.client.Close()
 		return "", true, cause(ctx, err)
 	}
 	return said.String(), true, nil
+}
+
+// channel asks the host for a channel. The library waits without an end if the connection ends in the moment of its question, so a
+// goroutine of its own waits for it.
+func (s *session) channel(ctx context.Context) (*xssh.Session, error) {
+	select {
+	case <-s.over:
+		s.broken = true
+	default:
+	}
+	if s.broken {
+		return nil, errOver
+	}
+	type opened struct {
+		channel *xssh.Session
+		err     error
+	}
+	got := make(chan opened, 1)
+	go func() {
+		c, err := s.client.NewSession()
+		got <- opened{c, err}
+	}()
+	select {
+	case o := <-got:
+		return o.channel, o.err
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	select { // the answer may have come in the same moment
+	case o := <-got:
+		return o.channel, o.err
+	default:
+		return nil, errOver
+	}
 }
 
 // cause is that of ctx, once it has ended: the connection was closed for it.
