@@ -51,7 +51,7 @@ type asked struct {
 // What was done of it was done once: no machine was switched or reset more often than it was asked for, and none less often
 // than was answered for.
 func TestBadBMCs(t *testing.T) {
-	size := 60
+	size := 20
 	if os.Getenv("IRONYARD_CHAOS") != "" {
 		size = 1000
 	}
