@@ -33,29 +33,24 @@ type installed struct {
 // installed its GRUB. One as distributions of RPM are boots by UEFI, with its own shim and GRUB. A node that is rebuilt keeps what the
 // first instance has left on the ephemeral partition.
 func TestPartitionImages(t *testing.T) {
-	if os.Getenv("IRONYARD_E2E") != "1" {
-		t.Skip("boots the ramdisk in QEMU; set IRONYARD_E2E=1")
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("installs real systems in QEMU, which takes minutes: make hardware runs it")
 	}
-	long := os.Getenv("IRONYARD_HARDWARE") == "1"
 	built := agentvm.Build(t, debkernel.Cloud)
 	for _, c := range []struct {
 		name, mode string
 		style      partitionimage.Style
 		parts      agentapi.Partitions
-		long       bool
 		want       []string // of the console
 	}{
-		{"Debian by BIOS", "bios", partitionimage.Debian, agentapi.Partitions{RootMB: 700, SwapMB: 64, EphemeralMB: 96, EphemeralFormat: "ext4"}, false,
+		{"Debian by BIOS", "bios", partitionimage.Debian, agentapi.Partitions{RootMB: 700, SwapMB: 64, EphemeralMB: 96, EphemeralFormat: "ext4"},
 			[]string{"firmware bios", "root /dev/vda4 ext4", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "label config-2 /dev/vda3", `drive {"hostname":"part"}`, "init=/sbin/ironyard-mark"}},
-		{"RPM style by UEFI", "uefi", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, SwapMB: 64}, true,
+		{"RPM style by UEFI", "uefi", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, SwapMB: 64},
 			[]string{"firmware uefi", "root /dev/vda4 xfs", "label efi-part /dev/vda1 vfat", "label swap1 /dev/vda2 swap", "/boot/efi vfat umask=0077 0 1"}},
-		{"Debian by UEFI", "uefi", partitionimage.Debian, agentapi.Partitions{RootMB: 700}, true, []string{"firmware uefi", "ext4", "label efi-part /dev/vda1 vfat"}},
-		{"RPM style by BIOS", "bios", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, DiskLabel: "gpt"}, true, []string{"firmware bios", "xfs"}},
+		{"Debian by UEFI", "uefi", partitionimage.Debian, agentapi.Partitions{RootMB: 700}, []string{"firmware uefi", "ext4", "label efi-part /dev/vda1 vfat"}},
+		{"RPM style by BIOS", "bios", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, DiskLabel: "gpt"}, []string{"firmware bios", "xfs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.long && !long {
-				t.Skip("takes minutes more; set IRONYARD_HARDWARE=1")
-			}
 			image, err := partitionimage.Build(t.Context(), filepath.Join(filepath.Dir(agentvm.KernelCache()), "partition"), c.style)
 			if err != nil {
 				t.Fatal(err)
@@ -78,12 +73,12 @@ func TestPartitionImages(t *testing.T) {
 					t.Errorf("the instance does not say %q:\n%s", want, said)
 				}
 			}
-			if c.mode == "uefi" && long {
+			if c.mode == "uefi" {
 				if said := m.boot(t, ""); !strings.Contains(said, partitionimage.Up) {
 					t.Errorf("a firmware that has forgotten its boot entries does not boot it:\n%s", said)
 				}
 			}
-			if c.parts.EphemeralMB > 0 && long {
+			if c.parts.EphemeralMB > 0 {
 				m.parts.PreserveEphemeral, m.parts.RootMB = true, c.parts.RootMB+16
 				m.deploy(t, built)
 				if said := m.boot(t, m.vars); !strings.Contains(said, "kept by the first instance") {
