@@ -221,12 +221,15 @@ func TestConformanceWithLibvirtd(t *testing.T) {
 	uuid := d.virsh(t, "domuuid", "test")
 	for _, domain := range []string{"test", uuid} {
 		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{fieldURI: "test:///default?socket=" + d.socket, fieldDomain: domain}}
-		for target, want := range map[driver.PowerState]string{driver.PowerOn: "running", driver.PowerOff: "shut off", driver.Rebooting: "running"} {
-			if err := dr.SetPower(t.Context(), &drivertest.Fence{}, n, target); err != nil {
+		for _, p := range []struct {
+			target driver.PowerState
+			want   string
+		}{{driver.PowerOn, "running"}, {driver.PowerOff, "shut off"}, {driver.Rebooting, "running"}} {
+			if err := dr.SetPower(t.Context(), &drivertest.Fence{}, n, p.target); err != nil {
 				t.Fatal(err)
 			}
-			if is := d.virsh(t, "domstate", "test"); is != want {
-				t.Errorf("%s, after %q: virsh says %q, want %q", domain, target, is, want)
+			if is := d.virsh(t, "domstate", "test"); is != p.want {
+				t.Errorf("%s, after %q: virsh says %q, want %q", domain, p.target, is, p.want)
 			}
 		}
 		for _, b := range []struct {
