@@ -46,7 +46,7 @@ func TestPartitionImages(t *testing.T) {
 		{"Debian by BIOS", "bios", partitionimage.Debian, agentapi.Partitions{RootMB: 700, SwapMB: 64, EphemeralMB: 96, EphemeralFormat: "ext4"},
 			[]string{"firmware bios", "root /dev/vda4 ext4", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "label config-2 /dev/vda3", `drive {"hostname":"part"}`, "init=/sbin/ironyard-mark"}},
 		{"RPM style by UEFI", "uefi", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, SwapMB: 64},
-			[]string{"firmware uefi", "root /dev/vda4 xfs", "label efi-part /dev/vda1 vfat", "label swap1 /dev/vda2 swap", "/boot/efi vfat umask=0077 0 1"}},
+			[]string{"firmware uefi", "root /dev/vda4 xfs", "label efi-part /dev/vda1 vfat", "label swap1 /dev/vda2 swap", "/boot/efi\tvfat\tumask=0077\t0\t1"}},
 		{"Debian by UEFI", "uefi", partitionimage.Debian, agentapi.Partitions{RootMB: 700}, []string{"firmware uefi", "ext4", "label efi-part /dev/vda1 vfat"}},
 		{"RPM style by BIOS", "bios", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, DiskLabel: "gpt"}, []string{"firmware bios", "xfs"}},
 	} {
