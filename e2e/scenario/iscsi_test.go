@@ -49,6 +49,7 @@ func TestDeployByISCSI(t *testing.T) {
 		} else {
 			t.Log(said)
 		}
+		undeployed(ctx, t, id)
 	}
 }
 
@@ -77,4 +78,5 @@ func TestWriterByISCSIDies(t *testing.T) {
 	if _, err := console.Wait(ctx, marker); err != nil {
 		t.Fatal(err)
 	}
+	undeployed(ctx, t, id)
 }

@@ -300,13 +300,24 @@ func enrolled(ctx context.Context, t *testing.T, name string, change func(*opera
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of what %s said at its console:\n%s", name, lastWords(name))
-			return // leave it for a look
+			given(name, id)
+			return
 		}
 		if err := theRack.Operator.Delete(context.Background(), id); err != nil {
 			t.Errorf("delete node %s: %v", name, err)
 		}
 	})
 	return id
+}
+
+// given gives the machine of a test that failed to those after it.
+func given(name, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := errors.Join(theRack.Operator.Power(ctx, id, "power off"), theRack.Operator.WaitPower(ctx, id, "power off"),
+		theRack.Operator.Set(ctx, id, "/maintenance", true), theRack.Operator.Delete(ctx, id)); err != nil {
+		fmt.Fprintf(os.Stderr, "%s stays with the test that failed: %v\n", name, err)
+	}
 }
 
 // lastWords are the end of what a machine has said at its console.
