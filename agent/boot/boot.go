@@ -72,6 +72,11 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 		return end, err
 	}
 	log.Info("ironyard agent", "version", release.Version, "boot_id", bootID, "rackd", f.APIURL)
+	if f.Ramdisk {
+		if err := whole(); err != nil {
+			return end, err
+		}
+	}
 
 	if !f.asks() {
 		if _, err := cmdline.ParseURLs(f.APIURL); err != nil {

@@ -133,6 +133,22 @@ func TestImagesOfOneSize(t *testing.T) {
 	}
 }
 
+// What firmware and GRUB read ahead of a file is on the image, too: GRUB misreads what is in the last 32 KiB of a CD.
+func TestNothingIsAtTheEnd(t *testing.T) {
+	l, _ := made(t)
+	for _, size := range []int{1, 2047, 2048, 3 * 2048, 40_001} {
+		ramdisk := random(size)
+		m, err := l.Image(Contents{Kernel: fileOf(random(10)), Ramdisk: fileOf(ramdisk)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := make([]byte, 64<<10)
+		if _, err := m.ReadAt(end, m.Size()-int64(len(end))); err != nil || !bytes.Equal(end, make([]byte, len(end))) {
+			t.Errorf("with a ramdisk of %d bytes the end of the image holds something (%v)", size, err)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	l, _ := made(t)
 	good := Contents{Kernel: fileOf(random(1)), Ramdisk: fileOf(random(1))}

@@ -116,7 +116,7 @@ func (v *volume) layOut() (*Image, error) {
 	for _, f := range v.files {
 		f.at = take(f.parts)
 	}
-	total := next
+	total := next + readAhead
 	head := make([]byte, (foldersAt+len(folders))*sector)
 	for _, f := range folders {
 		if err := f.write(head[f.at*sector:(f.at+1)*sector], f == v.root); err != nil {
@@ -143,6 +143,10 @@ func (v *volume) layOut() (*Image, error) {
 	m.size = int64(total) * sector
 	return m, nil
 }
+
+// readAhead is how many empty sectors end an image, as many as mkisofs and xorriso write. GRUB 2.06 on BIOS reads the last 32 KiB of a
+// CD in two parts, and the second one is wrong where they are not whole: the end of the ramdisk was.
+const readAhead = 150
 
 // partition writes the table of a medium that is shown as a disk: one partition of type EFh, the FAT volume.
 func partition(head []byte, at, blocks int) {
