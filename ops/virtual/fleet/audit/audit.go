@@ -8,6 +8,7 @@ package audit
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,9 @@ func (h *history) read(r journal.Record, tell func(Rule, string, ...any)) {
 	case journal.Violation:
 		tell(Machine, "%s", r.Detail)
 	case journal.BMCWrite:
+		if r.Status == http.StatusPreconditionFailed {
+			return // its If-Match was of before: it was sent late, and has changed nothing
+		}
 		h.fence(r, tell)
 		if strings.Contains(r.Detail, "ComputerSystem.Reset") {
 			h.cutBy = r.Work
