@@ -237,20 +237,29 @@ func (c *Cache) lookup(sum checksum, copying bool) (Entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := sum.id()
-	e, ok := c.entries[id]
-	if !ok {
+	e := c.onDisk(id)
+	if e == nil {
 		return Entry{}, false
 	}
 	path := filepath.Join(c.dir, id)
-	if info, err := os.Stat(path); err != nil || info.Size() != e.size {
-		c.log.Warn("image is gone from the cache's folder or changed there; fetching it again", "image", id, "dir", c.dir)
-		c.drop(id, e)
-		return Entry{}, false
-	}
 	e.used = c.now()
 	if !copying {
 		e.handed, e.copied = e.used, false
 	}
 	os.Chtimes(path, e.used, e.used) // failing costs only the order of eviction after a restart
 	return Entry{ID: id, Path: path, Size: e.size, HashAlgo: sum.algo, HashValue: sum.value}, true
+}
+
+// onDisk is the entry of an image whose file is in the folder, nil for none. What is gone there is dropped. Caller holds mu.
+func (c *Cache) onDisk(id string) *entry {
+	e := c.entries[id]
+	if e == nil {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Join(c.dir, id)); err != nil || info.Size() != e.size {
+		c.log.Warn("image is gone from the cache's folder or changed there; fetching it again", "image", id, "dir", c.dir)
+		c.drop(id, e)
+		return nil
+	}
+	return e
 }
