@@ -144,6 +144,13 @@ func note(t *driver.Task, files map[string]string) error {
 	return nil
 }
 
+// TellAgain reports which files the instance boots, where a rackd that noted it may have died before it was told.
+func TellAgain(t *driver.Task) {
+	if files := of(t.Node, t.Facts); files != nil && !maps.Equal(files, t.Node.InstanceFiles) {
+		t.Record.Observe(hardware.Observation{InstanceFiles: files})
+	}
+}
+
 // of are the files that the node's instance boots, by their fields.
 func of(n *node.Document, facts map[string]string) map[string]string {
 	raw, noted := facts[fact]
