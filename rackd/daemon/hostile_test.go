@@ -32,6 +32,7 @@ func TestAnInstanceBootsNoFileThatTheDiskHasLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := imagecache.Config{Dir: t.TempDir(), Client: server.Client()}
+			set.Log = slog.New(slog.DiscardHandler)
 			cache, err := imagecache.Open(set)
 			if err != nil {
 				t.Fatal(err)
@@ -67,6 +68,11 @@ func TestAnInstanceBootsNoFileThatTheDiskHasLost(t *testing.T) {
 					t.Errorf("the machine is sent to a file that holds %q (%v)", got, err)
 				}
 				break
+			}
+			for comes := true; comes; time.Sleep(time.Millisecond) { // it writes to the folder still
+				files.mu.Lock()
+				comes = len(files.tries) > 0
+				files.mu.Unlock()
 			}
 			if !waited {
 				t.Error("the machine did not wait until the file was whole again")

@@ -2,8 +2,8 @@
 //
 //	GET /media/{node}/{code}/boot.iso   the bootable image of one boot; HEAD, and ranges of bytes
 //
-// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/ipxescript and rackd/strangers.
-// BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node. The address
+// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles,
+// rackd/netboot/ipxescript and rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node. The address
 // ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is never whole in
 // memory; all requests of one boot get it from the same files, while these are held; when the boot is over, so is its address.
 package mediaweb
@@ -24,6 +24,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
@@ -153,7 +154,7 @@ func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, 
 		from := func() (bootmedium.File, func(), error) { return c.Open(f.of.ID, name) }
 		if name != "" { // what is in the cache never changes
 			opens := from
-			from = func() (bootmedium.File, func(), error) { return c.held.open(place{code, name}, opens) }
+			from = func() (bootmedium.File, func(), error) { return c.held.open(place{code, bootfiles.Plain(name)}, opens) }
 		}
 		file, close, err := from()
 		if err != nil {
