@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -126,8 +127,10 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		n = opened
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	if err != nil { // its disk is there whatever drivers this rackd has
-		o.Order = bootorder.LocalDisk()
+	var lacks bootorder.Order
+	if err != nil {
+		lacks = bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err))
+		o.Order = bootorder.LocalDisk() // that is there whatever drivers this rackd has
 	} else {
 		o.Order = hw.Boot().InstanceOrder(n, facts)
 	}
@@ -137,11 +140,13 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	}
 	switch {
 	case open && fact == driver.BootRamdisk && err != nil:
-		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err)))
+		o.withhold(lacks)
 	case open && fact == driver.BootRamdisk:
 		now := *n // its work may have gone on since central wrote it
 		now.State = state
 		o.Order, o.needs = hw.Boot().RamdiskOrder(&now, facts), needsRamdisk
+	case err != nil && (volume.Boots(n) || len(n.InstanceFiles) > 0) && (state == provision.Active || open && fact == driver.BootInstance):
+		o.withhold(lacks) // the instance is not what is on the disk
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
 		o.needs = needsInstance
 	case open:
