@@ -80,6 +80,8 @@ type Cache struct {
 	stored   int64 // bytes of entries
 	reserved int64 // bytes granted to fetches, written or not
 	written  int64 // of reserved
+	// making are the conversions, with the file that each writes by itself.
+	making map[*flight]*os.File
 	// By URL: what Latest knows, and whose turn it is to ask.
 	addresses map[string]address
 	sources   map[string]*sources // by image, what has given it
@@ -113,7 +115,7 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
+		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, making: map[*flight]*os.File{}, sources: map[string]*sources{},
 		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
