@@ -3,8 +3,8 @@
 //
 // It may import protocol/agentapi only. Invariants: a second command while one
 // runs is refused (ErrBusy); a request that carries an id which is known starts
-// nothing; what a rackd sent before another took its work, and comes after that one's
-// first command, is refused (ErrFenced); a command that panics fails, it does not end the agent.
+// nothing; a command that panics fails, it does not end the agent. What a rackd has sent
+// before another took its work is refused once that one has given a command (ErrFenced).
 package command
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// A rackd of the version before, or one without a node's drivers, is asked by the machine of an active node. It sends the machine to its disk
-// only where that is the instance.
+// A rackd of the version before, or one without a node's drivers, is asked by the machine of an active node. It sends the machine to
+// its disk only where that is the instance.
 func TestARackdWithoutTheDriversSendsNoInstanceToADisk(t *testing.T) {
 	volume := []node.Target{{UUID: "v", Type: "iscsi", BootIndex: 0}}
 	for name, c := range map[string]struct {

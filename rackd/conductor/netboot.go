@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/driver/volume"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -145,8 +145,8 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		now := *n // its work may have gone on since central wrote it
 		now.State = state
 		o.Order, o.needs = hw.Boot().RamdiskOrder(&now, facts), needsRamdisk
-	case err != nil && (volume.Boots(n) || len(n.InstanceFiles) > 0) && (state == provision.Active || open && fact == driver.BootInstance):
-		o.withhold(lacks) // the instance is not what is on the disk
+	case err != nil && notOnDisk(n) && (state == provision.Active || open && fact == driver.BootInstance):
+		o.withhold(lacks)
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
 		o.needs = needsInstance
 	case open:
@@ -157,6 +157,16 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		o.withhold(bootorder.Refuse(fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)))
 	}
 	return o
+}
+
+// notOnDisk reports whether a node's instance may be something else than what is on its machine's disk: files, or a volume. What it
+// boots exactly the node's drivers know.
+func notOnDisk(n *node.Document) bool {
+	if len(n.InstanceFiles) > 0 {
+		return true
+	}
+	_, image := n.InstanceInfo["image_source"]
+	return !image && n.Interface("storage") != "noop" && slices.ContainsFunc(n.Targets, func(t node.Target) bool { return t.BootIndex == 0 })
 }
 
 // trustAgain is how long a rackd without a lease sends machines elsewhere. After that

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The ramdisk is built anew between a machine's kernel and its ramdisk. The machine does not get the modules of another kernel: it asks
-// for a script again.
+// An operator builds the ramdisk again while a machine has loaded its kernel and not its ramdisk. The machine does not get the modules
+// of another kernel: it asks for a script again.
 func TestOneBootIsOfOneBuild(t *testing.T) {
 	dir := t.TempDir()
 	paths := Paths{Kernel: write(t, filepath.Join(dir, "k"), "kernel 1"), Ramdisk: write(t, filepath.Join(dir, "r"), "ramdisk 1")}

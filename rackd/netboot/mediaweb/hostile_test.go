@@ -22,7 +22,7 @@ func (w *renewed) file(_, name string) (bootmedium.File, func(), error) {
 	return bootmedium.File{ReaderAt: bytes.NewReader(b), Size: int64(len(b))}, func() { w.open-- }, nil
 }
 
-// A BMC reads a medium in many parts, for minutes. All of them are of the same files, although an operator builds the ramdisk anew
+// A BMC reads a medium in many parts, for minutes. All of them are of the same files, although an operator builds the ramdisk again
 // meanwhile. The next boot gets the new ones, and the old are let go.
 func TestFilesThatAreReplacedInTheMiddleOfABoot(t *testing.T) {
 	w := &renewed{version: 1}

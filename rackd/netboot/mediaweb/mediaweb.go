@@ -2,10 +2,11 @@
 //
 //	GET /media/{node}/{code}/boot.iso   the bootable image of one boot; HEAD, and ranges of bytes
 //
-// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles,
-// rackd/netboot/ipxescript and rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node. The address
-// ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is never whole in
-// memory; all requests of one boot get it from the same files, while these are held; when the boot is over, so is its address.
+// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
+// rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node.
+// The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is
+// never whole in memory; all requests of one boot get it from the same files, while these are held. When the boot is over, so is its
+// address.
 package mediaweb
 
 import (
