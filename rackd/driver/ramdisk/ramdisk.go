@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -19,9 +18,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
-
-// FieldSentinel of instance_info says to the deploy interface "autodetect" that the instance is a ramdisk, with Ironic's name.
-const FieldSentinel = "ironic_ramdisk_deploy"
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.
 type Interface struct {
@@ -36,7 +32,9 @@ func New(agent direct.Interface, power bringup.Settings) Interface { return Inte
 func (Interface) Properties() map[string]string { return nil }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return append(instancefiles.Fields(), FieldSentinel) }
+func (Interface) InstanceFields() []string {
+	return append(instancefiles.Fields(), instancefiles.Sentinel)
+}
 
 // Validate asks for nothing: what can be booted is the boot interface's to say.
 func (Interface) Validate(*node.Document) error { return nil }
@@ -55,11 +53,8 @@ func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	return driver.ValidateInstance(h, n, "ramdisk")
 }
 
-// Supports reports whether the deploy interface "autodetect" is to be this one, by what instance_info says, as in Ironic.
-func (Interface) Supports(n *node.Document) bool {
-	given := func(field string) bool { return n.InstanceString(field) != "" }
-	return !slices.Contains([]string{"", "0", "false", "False"}, n.InstanceString(FieldSentinel)) && (given(instancefiles.ISO) || given(instancefiles.Kernel) && given(instancefiles.Ramdisk))
-}
+// Supports reports whether the deploy interface "autodetect" is to be this one.
+func (Interface) Supports(n *node.Document) bool { return instancefiles.Asked(n) }
 
 // DeploySteps are one: boot the image.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
