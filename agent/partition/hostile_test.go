@@ -59,7 +59,7 @@ func TestAKeptPartitionOutlivesThePower(t *testing.T) {
 		return []Wanted{{Label: "bios-boot", Type: TypeBIOSBoot, Size: mib}, {Label: "ephemeral0", Type: TypeLinux, Size: 2 * mib, GUID: id},
 			{Label: "swap1", Type: TypeSwap, Size: swap}, {Label: "root", Type: TypeLinux, Size: root}}
 	}
-	for seed := range uint64(150) {
+	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		d := &failing{memory: memory{make([]byte, 12*mib), 512}, left: 1 << 30}
 		d.stable = make([]byte, len(d.data))
