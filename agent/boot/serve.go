@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ironyard/ironyard/agent/bootloader"
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/commandapi"
 	"github.com/ironyard/ironyard/agent/commands"
@@ -80,6 +81,9 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			}
 		}()
 		deps.Rescue, deps.Deployer.Target = p.rescue, target
+		if err := bootloader.Release(); err != nil {
+			p.log.Error("a disk stays in use until the machine starts again", "error", err)
+		}
 		deps.Deployer.FileSystems = func() { kmod.Load(p.log, kmod.FileSystems) }
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)

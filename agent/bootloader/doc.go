@@ -87,7 +87,7 @@ func Install(ctx context.Context, log *slog.Logger, d Disk) (said string, err er
 // Mounted calls do with the folder where the device is mounted meanwhile. When it returns, all is on the device, and the device
 // is free.
 func Mounted(device string, kind filesystem.Kind, readOnly bool, do func(dir string) error) (err error) {
-	dir, err := os.MkdirTemp("", "mounted-")
+	dir, err := os.MkdirTemp("", folder)
 	if err != nil {
 		return err
 	}

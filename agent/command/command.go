@@ -3,7 +3,8 @@
 //
 // It may import protocol/agentapi only. Invariants: a second command while one
 // runs is refused (ErrBusy); a request that carries an id which is known starts
-// nothing; a command that panics fails, it does not end the agent.
+// nothing; a command that panics fails, it does not end the agent. What a rackd has sent
+// before another took its work is refused once that one has given a command (ErrFenced).
 package command
 
 import (
@@ -30,6 +31,8 @@ var (
 	ErrUnknown = errors.New("unknown command")
 	// ErrConflict means that the request's id belongs to another command.
 	ErrConflict = errors.New("id is in use by another command")
+	// ErrFenced means that another rackd has taken the work since the command was sent.
+	ErrFenced = errors.New("the command is of a rackd that has lost the work")
 )
 
 // Call is what a command is given.
@@ -70,6 +73,8 @@ type Runner struct {
 
 	mu   sync.Mutex
 	runs []*run
+	// epochs are the highest that were seen, by work.
+	epochs map[string]uint64
 	// changed is closed and replaced whenever a command starts or ends.
 	changed chan struct{}
 	closed  bool
@@ -85,7 +90,7 @@ type run struct {
 
 // NewRunner knows the given commands. Close ends it.
 func NewRunner(log *slog.Logger, specs ...Spec) *Runner {
-	r := &Runner{log: log, specs: map[string]Spec{}, changed: make(chan struct{})}
+	r := &Runner{log: log, specs: map[string]Spec{}, epochs: map[string]uint64{}, changed: make(chan struct{})}
 	for _, s := range specs {
 		if _, twice := r.specs[s.Name]; twice {
 			panic("command: " + s.Name + " is registered twice")
@@ -122,6 +127,9 @@ func (r *Runner) Start(req agentapi.CommandRequest) (agentapi.Command, error) {
 func (r *Runner) begin(spec Spec, req agentapi.CommandRequest) (agentapi.Command, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.fenced(req); err != nil {
+		return agentapi.Command{}, err
+	}
 	if old := r.find(req.ID); req.ID != "" && old != nil {
 		if old.Name != req.Name {
 			return agentapi.Command{}, fmt.Errorf("%w: %s is %s, not %s", ErrConflict, req.ID, old.Name, req.Name)
@@ -146,6 +154,22 @@ func (r *Runner) begin(spec Spec, req agentapi.CommandRequest) (agentapi.Command
 	r.log.Info("command started", "command", req.Name, "id", req.ID)
 	r.wg.Go(func() { r.execute(spec, c, Call{ID: req.ID, Params: req.Params, From: req.From}) })
 	return c.Command, nil
+}
+
+// fenced refuses a command that was on its way while another rackd took its work. The bus makes epochs of one work grow. mu is held.
+func (r *Runner) fenced(req agentapi.CommandRequest) error {
+	if req.Work == "" || req.Epoch == 0 {
+		return nil // ironic-python-agent's clients say neither
+	}
+	if seen := r.epochs[req.Work]; req.Epoch < seen {
+		r.log.Warn("a late command is refused: another rackd has taken the work", "command", req.Name, "work", req.Work, "epoch", req.Epoch, "now", seen)
+		return fmt.Errorf("%w: %s was sent under epoch %d of work %s, and a command under epoch %d has come before it", ErrFenced, req.Name, req.Epoch, req.Work, seen)
+	}
+	if len(r.epochs) == keep && r.epochs[req.Work] == 0 {
+		clear(r.epochs) // one boot has a few works
+	}
+	r.epochs[req.Work] = req.Epoch
+	return nil
 }
 
 func (r *Runner) execute(spec Spec, c *run, call Call) {

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,11 +108,20 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		req.From = at.Addr().Unmap()
 	}
+	req.Work = r.Header.Get(agentapi.WorkHeader)
+	if text := r.Header.Get(agentapi.EpochHeader); text != "" {
+		epoch, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || len(req.Work) > 200 {
+			fault(w, http.StatusBadRequest, "Client", "headers "+agentapi.WorkHeader+" and "+agentapi.EpochHeader+" are a work of at most 200 bytes and a number")
+			return
+		}
+		req.Epoch = epoch
+	}
 	c, err := s.Runner.Start(req)
 	switch {
 	case errors.Is(err, command.ErrUnknown):
 		fault(w, http.StatusNotFound, "Client", err.Error())
-	case errors.Is(err, command.ErrBusy), errors.Is(err, command.ErrConflict):
+	case errors.Is(err, command.ErrBusy), errors.Is(err, command.ErrConflict), errors.Is(err, command.ErrFenced):
 		fault(w, http.StatusConflict, "Client", err.Error())
 	case err != nil:
 		fault(w, http.StatusInternalServerError, "Server", err.Error())

@@ -156,3 +156,39 @@ func FuzzCommandBody(f *testing.F) {
 		}
 	})
 }
+
+// A rackd that stood still between its fence and its request sends it when it goes on. By then another has the work.
+func TestLateCommandOfAnOwnerBeforeStartsNothing(t *testing.T) {
+	h := server(t, nil).Handler()
+	post := func(work, epoch, id string) (int, string) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/v1/commands/?agent_token="+token, strings.NewReader(`{"name":"test.now","ironyard_id":"`+id+`"}`))
+		if work != "" {
+			r.Header.Set("X-Ironyard-Work", work)
+			r.Header.Set("X-Ironyard-Epoch", epoch)
+		}
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, c := range []struct {
+		work, epoch, id string
+		code            int
+		want            string
+	}{
+		{"w1", "1", "a", 200, "SUCCEEDED"},
+		{"w1", "2", "b", 200, "SUCCEEDED"},
+		{"w1", "1", "c", 409, "epoch 1"},
+		{"w1", "2", "d", 200, "SUCCEEDED"},
+		{"w2", "1", "e", 200, "SUCCEEDED"}, // another work counts its own
+		{"", "", "f", 200, "SUCCEEDED"},    // ironic-python-agent's client
+		{"w1", "0", "g", 200, "SUCCEEDED"},
+		{"w1", "x", "h", 400, "number"},
+	} {
+		if code, got := post(c.work, c.epoch, c.id); code != c.code || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %d %s", c, code, got)
+		}
+	}
+	if _, list := ask(h, "GET", "/v1/commands/?agent_token="+token, ""); strings.Contains(list, `"id":"c"`) {
+		t.Errorf("the late command was begun: %s", list)
+	}
+}

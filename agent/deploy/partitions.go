@@ -125,17 +125,27 @@ func (l *layout) keep(out partition.Disk) error {
 			out.Name(), is, want.Number, want.Size/mib, want.Start/mib)}
 	}
 	table, err := partition.Read(out)
+	var parts []partition.Partition
+	kind := l.kind
+	if err == nil {
+		parts, kind = table.Partitions(), table.Kind()
+	} else if l.kind == partition.GPT {
+		// The power may have gone while a rebuild before this one wrote the table.
+		if copied, cerr := partition.Copy(out); cerr == nil {
+			parts, err = copied, nil
+		}
+	}
 	if errors.Is(err, partition.ErrNone) {
 		return refuse("has no partition table")
 	}
 	if err != nil {
 		return err
 	}
-	if table.Kind() != l.kind {
-		return refuse(fmt.Sprintf("has a partition table of kind %s, not %s", table.Kind(), l.kind))
+	if kind != l.kind {
+		return refuse(fmt.Sprintf("has a partition table of kind %s, not %s", kind, l.kind))
 	}
 	var has []string
-	for _, p := range table.Partitions() {
+	for _, p := range parts {
 		if p.Number == want.Number && p.Start == want.Start && p.Size == want.Size && p.Type == want.Type {
 			l.want[want.Number-1].GUID = p.GUID
 			return nil

@@ -41,12 +41,29 @@ type gpt struct {
 
 var le = binary.LittleEndian
 
-func readGPT(d Disk) (*gpt, error) {
+func readGPT(d Disk) (*gpt, error) { return gptAt(d, d.SectorSize()) }
+
+// Copy reads the partitions of the copy of a GPT at the end of a disk, for one whose table is damaged. The error wraps ErrNone if
+// there is none.
+func Copy(d Disk) ([]Partition, error) {
+	at := d.Size()/d.SectorSize()*d.SectorSize() - d.SectorSize()
+	if at < 0 || !hasGPT(d, at) {
+		return nil, fmt.Errorf("the end of disk %s: %w", d.Name(), ErrNone)
+	}
+	g, err := gptAt(d, at)
+	if err != nil {
+		return nil, err
+	}
+	return g.Partitions(), nil
+}
+
+// gptAt reads the table whose header is at a place.
+func gptAt(d Disk, at int64) (*gpt, error) {
 	g := &gpt{disk: d, sector: d.SectorSize(), header: make([]byte, d.SectorSize()), pmbr: make([]byte, 512)}
 	bad := func(format string, args ...any) (*gpt, error) {
 		return nil, fmt.Errorf("GPT of disk %s is damaged: %s", d.Name(), fmt.Sprintf(format, args...))
 	}
-	if _, err := d.ReadAt(g.header, g.sector); err != nil {
+	if _, err := d.ReadAt(g.header, at); err != nil {
 		return bad("header: %v", err)
 	}
 	if _, err := d.ReadAt(g.pmbr, 0); err != nil {
@@ -63,12 +80,12 @@ func readGPT(d Disk) (*gpt, error) {
 	if size < 128 || size > 4096 || size%8 != 0 || count < 1 || count*size > maxEntries {
 		return bad("%d entries of %d bytes", count, size)
 	}
-	at := le.Uint64(g.header[hdrEntriesLBA:])
-	if at < 2 || at > uint64(d.Size()/g.sector) {
-		return bad("entries at sector %d", at)
+	first := le.Uint64(g.header[hdrEntriesLBA:])
+	if first < 2 || first > uint64(d.Size()/g.sector) {
+		return bad("entries at sector %d", first)
 	}
 	g.count, g.size, g.entries = int(count), int(size), make([]byte, count*size)
-	if _, err := d.ReadAt(g.entries, int64(at)*g.sector); err != nil {
+	if _, err := d.ReadAt(g.entries, int64(first)*g.sector); err != nil {
 		return bad("entries: %v", err)
 	}
 	if got, want := crc32.ChecksumIEEE(g.entries), le.Uint32(g.header[hdrEntriesCRC:]); got != want {
@@ -166,7 +183,10 @@ func (g *gpt) AddLast(label string, size int64) (Partition, error) {
 	return g.describe(slot), nil
 }
 
-// Write puts the backup first: if power fails in between, one table is whole.
+// flusher is a disk that keeps writes in a cache, which it may write out in any order.
+type flusher interface{ Flush() error }
+
+// Write puts the backup on the medium first: if power fails in between, one table is whole.
 func (g *gpt) Write() error {
 	le.PutUint32(g.header[hdrEntriesCRC:], crc32.ChecksumIEEE(g.entries))
 	le.PutUint32(g.header[hdrCRC:], headerSum(g.header))
@@ -185,6 +205,11 @@ func (g *gpt) Write() error {
 	} {
 		if _, err := g.disk.WriteAt(w.data, int64(w.at)*g.sector); err != nil {
 			return fmt.Errorf("writing the partition table: %w", err)
+		}
+		if f, caches := g.disk.(flusher); caches && w.at == alt {
+			if err := f.Flush(); err != nil {
+				return fmt.Errorf("writing the copy of the partition table: %w", err)
+			}
 		}
 	}
 	return nil

@@ -279,7 +279,7 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info local_gb", "ins
 	"instance_info ks_template":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
 	"instance_info stage2":                   by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
 	"instance_info deploy_boot_mode":         by("rackd/driver.ValidateInstance", "protocol/node.AskedBootMode").with("The former name of the capability `boot_mode`.").refusing(deploying(`"deploy_boot_mode":"cp/m"`, "give uefi or bios")),
-	"instance_info ironic_ramdisk_deploy":    by("rackd/driver/ramdisk.Supports").as("FieldSentinel").with("Has the deploy interface `autodetect` boot the instance's kernel and ramdisk, or its image."),
+	"instance_info ironic_ramdisk_deploy":    by("rackd/driver/instancefiles.Asked").as("Sentinel").with("Has the deploy interface `autodetect` boot the instance's kernel and ramdisk, or its image."),
 	"instance_info ramdisk_kernel_arguments": by("rackd/driver/instancefiles.validateArguments", "rackd/driver/instancefiles.Order").as("Arguments").with("Of the instance's kernel, with the deploy interface `ramdisk`."),
 	"instance_info kernel_append_params": by("rackd/driver/ownramdisk.params").with("For the ramdisk's kernel.").
 		saying(saying{`[{"op":"add","path":"/instance_info","value":{"kernel_append_params":"quiet"}}]`, "deploy", "instance_info kernel_append_params"}),

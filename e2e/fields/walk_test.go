@@ -148,7 +148,6 @@ var computed = map[string]string{
 	"rackd/driver/instancefiles.Validate":   "",
 	"rackd/driver/instancefiles.Order":      "",
 	"rackd/driver/instancefiles.check":      "",
-	"rackd/driver/ramdisk.Supports":         "",
 	"rackd/driver/fake.delayOf":             "",
 	"rackd/driver/fake.failure":             "",
 	"rackd/driver/iboot.parse":              "", // as those of snmp

@@ -107,7 +107,18 @@ type CommandRequest struct {
 	ID string `json:"ironyard_id,omitempty"`
 	// From is the address that the request came from; it does not travel.
 	From netip.Addr `json:"-"`
+	// Work and Epoch are those of who gave the command, from the request's headers. Empty and 0: it did not say.
+	Work  string `json:"-"`
+	Epoch uint64 `json:"-"`
 }
+
+// Headers of each command: the id of the work that it is of, and the epoch under which its rackd holds that. An agent refuses a
+// command of an older epoch than one that it has had of the same work. What a rackd had confirmed and not sent when its machine
+// stood still goes out when that goes on, and its successor has given commands by then.
+const (
+	WorkHeader  = "X-Ironyard-Work"
+	EpochHeader = "X-Ironyard-Epoch"
+)
 
 // CommandStatus is the state of a command.
 type CommandStatus string

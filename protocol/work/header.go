@@ -1,9 +1,11 @@
 package work
 
+import "github.com/ironyard/ironyard/protocol/agentapi"
+
 // Headers of each request by which a rackd changes something, at a BMC or an agent:
 // who reads a machine's records later can tell which work wrote, and under which
-// epoch. Neither is a secret and neither is checked by who receives it.
+// epoch. Neither is a secret. BMCs check neither; for agents see agentapi.
 const (
-	IDHeader    = "X-Ironyard-Work"
-	EpochHeader = "X-Ironyard-Epoch"
+	IDHeader    = agentapi.WorkHeader
+	EpochHeader = agentapi.EpochHeader
 )

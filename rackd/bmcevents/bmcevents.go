@@ -92,6 +92,7 @@ type Listener struct {
 	streams map[string]*stream   // by account
 	named   map[string]*stream   // subscriptions, by the node that their address names
 	reading int                  // streams that are no subscriptions
+	asked   map[string]bool      // accounts of BMCs that are being asked for a stream or a subscription
 	without map[string]time.Time // accounts of BMCs without events, and when that was found
 	ends    context.Context      // of Run; nil: it does not run
 	running sync.WaitGroup
@@ -117,7 +118,7 @@ func New(c Config) *Listener {
 	if c.Strangers == nil {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
-	return &Listener{Config: c, most: mostStreams, lines: c.Strangers.Lines("the events of BMCs"), streams: map[string]*stream{}, named: map[string]*stream{}, without: map[string]time.Time{}}
+	return &Listener{Config: c, most: mostStreams, lines: c.Strangers.Lines("the events of BMCs"), streams: map[string]*stream{}, named: map[string]*stream{}, asked: map[string]bool{}, without: map[string]time.Time{}}
 }
 
 // Run holds the streams until ctx ends. Subscriptions stay: the next rackd of their nodes, or this one after a restart, finds them.
@@ -195,10 +196,19 @@ func (l *Listener) open(ctx context.Context, n *node.Document, hw *driver.Hardwa
 	}
 	done := time.Since(l.without[account]) < renew || s != nil && (s.stop != nil || time.Since(s.checked) < renew && !s.seen[s.node.UUID].IsZero())
 	full := l.reading >= l.most
+	done = done || ends == nil || l.asked[account] // another of its nodes has its turn now
+	if !done {
+		l.asked[account] = true
+	}
 	l.mu.Unlock()
-	if done || ends == nil {
+	if done {
 		return nil
 	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.asked, account)
+	}()
 	err := l.begin(ctx, ends, n, hw, account, s != nil || full)
 	if errors.Is(err, driver.ErrUnsupported) {
 		l.mu.Lock()

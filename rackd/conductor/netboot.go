@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,8 +127,10 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		n = opened
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	if err != nil { // its disk is there whatever drivers this rackd has
-		o.Order = bootorder.LocalDisk()
+	var lacks bootorder.Order
+	if err != nil {
+		lacks = bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err))
+		o.Order = bootorder.LocalDisk() // that is there whatever drivers this rackd has
 	} else {
 		o.Order = hw.Boot().InstanceOrder(n, facts)
 	}
@@ -137,11 +140,13 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	}
 	switch {
 	case open && fact == driver.BootRamdisk && err != nil:
-		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has not its drivers: %v.", n.Label(), err)))
+		o.withhold(lacks)
 	case open && fact == driver.BootRamdisk:
 		now := *n // its work may have gone on since central wrote it
 		now.State = state
 		o.Order, o.needs = hw.Boot().RamdiskOrder(&now, facts), needsRamdisk
+	case err != nil && notOnDisk(n) && (state == provision.Active || open && fact == driver.BootInstance):
+		o.withhold(lacks)
 	case open && fact == driver.BootInstance, state == provision.Active, state == provision.Rescue:
 		o.needs = needsInstance
 	case open:
@@ -152,6 +157,16 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 		o.withhold(bootorder.Refuse(fmt.Sprintf("Node %s is in state %q: there is nothing to boot. Deploy it, or power it off.", n.Label(), state)))
 	}
 	return o
+}
+
+// notOnDisk reports whether a node's instance may be something else than what is on its machine's disk: files, or a volume. What it
+// boots exactly the node's drivers know.
+func notOnDisk(n *node.Document) bool {
+	if len(n.InstanceFiles) > 0 {
+		return true
+	}
+	_, image := n.InstanceInfo["image_source"]
+	return !image && n.Interface("storage") != "noop" && slices.ContainsFunc(n.Targets, func(t node.Target) bool { return t.BootIndex == 0 })
 }
 
 // trustAgain is how long a rackd without a lease sends machines elsewhere. After that

@@ -228,7 +228,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
-		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Holds, log: c.Log, tries: map[string]*try{}}
+		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
 		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases

@@ -23,10 +23,10 @@ const (
 )
 
 // instanceFiles brings what instances boot back into the rack's cache, when a machine asks for what is no longer there: another
-// rackd has deployed it, or others' images have taken its place. Safe for concurrent use.
+// rackd has deployed it, others' images have taken its place, or the disk has lost it. Safe for concurrent use.
 type instanceFiles struct {
 	ensure func(ctx context.Context, src imagecache.Source) (imagecache.Entry, error)
-	holds  func(id string) bool
+	holds  func(id string) bool // whole, as far as was looked lately
 	log    *slog.Logger
 
 	mu sync.Mutex
@@ -96,14 +96,17 @@ func (d directory) instance(o bootorder.Order) bootorder.Order {
 		if !f.Kept || f.ID == "" { // what only TFTP gives
 			continue
 		}
-		if at := d.cached(f.ID); at != "" {
-			f.URL = at
-			continue
-		}
 		if d.bring == nil { // no machine loads it now
 			return o
 		}
-		later := bootorder.Later(fmt.Sprintf("a file of the instance (%.20s...): %v", f.ID, d.bring(*f)))
+		err := d.bring(*f)
+		if at := d.cached(f.ID); err == nil && at != "" {
+			f.URL = at
+			continue
+		} else if err == nil { // evicted since
+			err = errComing
+		}
+		later := bootorder.Later(fmt.Sprintf("a file of the instance (%.20s...): %v", f.ID, err))
 		later.OverTFTP = o.OverTFTP
 		return later
 	}

@@ -42,7 +42,13 @@ func (r *rackd) partners() []bus.Member {
 // ramdisk says what a machine of group boots at this moment. It is shown the
 // certificate of its own group, which whoever inherits it has too.
 func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
-	return r.cfg.Rack.ramdisk(r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
+	found := r.cfg.Rack.ramdisk(r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
+	for _, name := range []*string{&found.Kernel, &found.Initramfs, &found.RescueInitramfs} {
+		if *name != "" {
+			*name = r.files.Now(*name)
+		}
+	}
+	return found
 }
 
 // How many URLs agents are told to call, and how long one may be: the kernel cuts its

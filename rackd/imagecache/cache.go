@@ -80,6 +80,8 @@ type Cache struct {
 	stored   int64 // bytes of entries
 	reserved int64 // bytes granted to fetches, written or not
 	written  int64 // of reserved
+	// making are the conversions, with the file that each writes by itself.
+	making map[*flight]*os.File
 	// By URL: what Latest knows, and whose turn it is to ask.
 	addresses map[string]address
 	sources   map[string]*sources // by image, what has given it
@@ -113,7 +115,7 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
+		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, making: map[*flight]*os.File{}, sources: map[string]*sources{},
 		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
@@ -237,20 +239,29 @@ func (c *Cache) lookup(sum checksum, copying bool) (Entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := sum.id()
-	e, ok := c.entries[id]
-	if !ok {
+	e := c.onDisk(id)
+	if e == nil {
 		return Entry{}, false
 	}
 	path := filepath.Join(c.dir, id)
-	if info, err := os.Stat(path); err != nil || info.Size() != e.size {
-		c.log.Warn("image is gone from the cache's folder or changed there; fetching it again", "image", id, "dir", c.dir)
-		c.drop(id, e)
-		return Entry{}, false
-	}
 	e.used = c.now()
 	if !copying {
 		e.handed, e.copied = e.used, false
 	}
 	os.Chtimes(path, e.used, e.used) // failing costs only the order of eviction after a restart
 	return Entry{ID: id, Path: path, Size: e.size, HashAlgo: sum.algo, HashValue: sum.value}, true
+}
+
+// onDisk is the entry of an image whose file is in the folder, nil for none. What is gone there is dropped. Caller holds mu.
+func (c *Cache) onDisk(id string) *entry {
+	e := c.entries[id]
+	if e == nil {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Join(c.dir, id)); err != nil || info.Size() != e.size {
+		c.log.Warn("image is gone from the cache's folder or changed there; fetching it again", "image", id, "dir", c.dir)
+		c.drop(id, e)
+		return nil
+	}
+	return e
 }

@@ -89,7 +89,16 @@ func (c *Cache) make(ctx context.Context, f *flight, in *os.File, m Maker) (size
 			c.log.Warn("what a failed conversion wrote stays until rackd starts again", "file", part.Name(), "error", left)
 		}
 	}()
-	if err := m.Make(ctx, in, part, need); err != nil {
+	c.mu.Lock()
+	c.making[f] = part
+	c.mu.Unlock()
+	err = m.Make(ctx, in, part, need)
+	c.mu.Lock()
+	delete(c.making, f)
+	f.written = min(onMedium(part), f.reserved) // that takes no room that is granted still
+	c.written += f.written
+	c.mu.Unlock()
+	if err != nil {
 		return 0, err
 	}
 	if _, err := part.Seek(0, io.SeekStart); err != nil {

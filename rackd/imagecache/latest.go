@@ -44,7 +44,10 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 	c.mu.Lock()
 	known := c.addresses[url]
 	c.mu.Unlock()
-	had, here := c.held(known.ID)
+	had, here, err := c.given(ctx, known.ID)
+	if err != nil {
+		return Entry{}, err
+	}
 	if !here {
 		known = address{}
 	}
@@ -80,11 +83,19 @@ func (c *Cache) turn(url string) chan struct{} {
 	return c.turns[url]
 }
 
-// Holds reports whether an image is here.
+// Holds reports whether an image is here, with its file in the folder.
 func (c *Cache) Holds(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.entries[id] != nil
+	return c.onDisk(id) != nil
+}
+
+// Ready reports whether an image is here and was compared with its checksum lately. It reads no image.
+func (c *Cache) Ready(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.onDisk(id)
+	return e != nil && c.now().Sub(e.verified) < verifyAfter
 }
 
 // held is lookup by ID.

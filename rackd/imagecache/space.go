@@ -2,6 +2,7 @@ package imagecache
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,24 @@ func (c *Cache) crowded(need int64) bool {
 	if err != nil || s.size == 0 || need <= 0 {
 		return false
 	}
-	return s.free-(c.reserved-c.written)-need < min(s.size/100*spare, maxSpare)
+	return s.free-(c.reserved-c.written-c.converted())-need < min(s.size/100*spare, maxSpare)
+}
+
+// converted is how many of the bytes that are granted to conversions are on the disk. Its caller holds mu.
+func (c *Cache) converted() (all int64) {
+	for f, part := range c.making {
+		all += min(onMedium(part), f.reserved)
+	}
+	return all
+}
+
+// onMedium is how many bytes of the disk a file takes, without its holes.
+func onMedium(f *os.File) int64 {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0
+	}
+	return st.Blocks * 512
 }
 
 // room says how full the disk is, for errors.

@@ -3,6 +3,9 @@ package imagecache
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -111,5 +114,39 @@ func TestVerifyIsCancelled(t *testing.T) {
 	<-c.verifying
 	if whole, err := c.Verify(t.Context(), "sha256-"+sumOf("other")); whole || err != nil {
 		t.Errorf("an image that is not here: %v, %v", whole, err)
+	}
+}
+
+// An address that says that nothing has changed does not make a damaged copy whole.
+func TestADamagedFileOfAnAddressIsFetchedAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, "a kernel")
+	}))
+	t.Cleanup(server.Close)
+	c := openCache(t, Config{})
+	k := &clock{time.Now()}
+	c.now = k.now
+	e, err := c.Latest(t.Context(), server.URL)
+	if err != nil || !c.Ready(e.ID) {
+		t.Fatalf("%v, ready %v", err, c.Ready(e.ID))
+	}
+	flip(t, e)
+	k.at = k.at.Add(verifyAfter)
+	if c.Ready(e.ID) {
+		t.Error("what was not compared for a day is ready")
+	}
+	if e, err = c.Latest(t.Context(), server.URL); err != nil || !intact(t, e) || !c.Ready(e.ID) {
+		t.Errorf("%v, intact %v, ready %v", err, intact(t, e), c.Ready(e.ID))
+	}
+	if err := os.Remove(e.Path); err != nil {
+		t.Fatal(err)
+	}
+	if c.Holds(e.ID) || c.Ready(e.ID) {
+		t.Error("a file that is gone is held")
 	}
 }

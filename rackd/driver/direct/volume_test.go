@@ -172,7 +172,7 @@ func TestFirmwareIsClearedOfWhatTheNodeNoLongerHas(t *testing.T) {
 	if err := boot.PrepareInstance(t.Context(), task); err != nil || f.target != nil {
 		t.Errorf("an image in its place: %v, writes %q", err, f.log)
 	}
-	f.log, task.Node.BootSet = nil, string(driver.BootDisk)
+	f.log, task.Node.BootSet, task.Node.Interfaces = nil, string(driver.BootDisk), map[string]string{"storage": "noop"}
 	if err := boot.CleanUpInstance(t.Context(), task); err != nil || slices.Contains(f.log, "clear") {
 		t.Errorf("never from a volume: %v, writes %q", err, f.log)
 	}

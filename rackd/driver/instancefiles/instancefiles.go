@@ -30,6 +30,17 @@ const (
 	Arguments = "ramdisk_kernel_arguments"
 )
 
+// Sentinel of instance_info says to the deploy interface "autodetect" that the instance is a ramdisk, with Ironic's name.
+const Sentinel = "ironic_ramdisk_deploy"
+
+// Asked reports whether instance_info asks the deploy interface "autodetect" to boot the instance's files, as in Ironic.
+func Asked(n *node.Document) bool {
+	if slices.Contains([]string{"", "0", "false", "False"}, n.InstanceString(Sentinel)) {
+		return false
+	}
+	return n.InstanceString(ISO) != "" || n.InstanceString(Kernel) != "" && n.InstanceString(Ramdisk) != ""
+}
+
 // fieldImage of instance_info names an image that is written to a disk.
 const fieldImage = "image_source"
 
@@ -142,6 +153,13 @@ func note(t *driver.Task, files map[string]string) error {
 		t.Record.Observe(hardware.Observation{InstanceFiles: files})
 	}
 	return nil
+}
+
+// TellAgain reports which files the instance boots, where a rackd that noted it may have died before it was told.
+func TellAgain(t *driver.Task) {
+	if files := of(t.Node, t.Facts); files != nil && !maps.Equal(files, t.Node.InstanceFiles) {
+		t.Record.Observe(hardware.Observation{InstanceFiles: files})
+	}
 }
 
 // of are the files that the node's instance boots, by their fields.

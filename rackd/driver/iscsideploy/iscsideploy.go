@@ -6,7 +6,9 @@
 //     abandoned at most.
 //   - The fence is asked before each run writes, and again every fenceEvery. A successor's target ends this one's session first.
 //   - The first MiB is written last, after all else was flushed and read back. Until then the disk does not boot.
-//   - What the handle calls done was flushed to the disk before. A resumed write compares it too, by reading it back.
+//   - What the handle calls done was flushed to the disk before, and is of the image that the handle names. A resumed write compares
+//     it too, by reading it back.
+//   - What was read of the cache's file has the image's checksum, before the disk may boot.
 //   - Credentials are random, are used for one session, and are kept in memory alone.
 package iscsideploy
 
@@ -44,7 +46,7 @@ func NewWriter(s Settings) *Writer {
 	if s.Port == 0 {
 		s.Port = agentapi.DefaultISCSIPort
 	}
-	return &Writer{set: s, open: map[string]*transfer{}}
+	return &Writer{set: s, open: map[string]*transfer{}, begun: map[string]bool{}}
 }
 
 // Properties names the fields that are read.
@@ -56,6 +58,8 @@ type Writer struct {
 
 	mu   sync.Mutex
 	open map[string]*transfer // by work
+	// begun are the works whose transfer is not in open yet.
+	begun map[string]bool
 }
 
 // Bounds of one rackd.
@@ -66,7 +70,8 @@ const (
 	abandoned = 30 * time.Second
 )
 
-// take returns the transfer of a work, which the caller has for itself until put or close. full: others have to end first.
+// take returns the transfer of a work, which the caller has for itself until put or close. nil: the caller may begin one, and has a
+// place for it until put or release. full: others have to end first.
 func (w *Writer) take(work string) (t *transfer, full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,13 +79,25 @@ func (w *Writer) take(work string) (t *transfer, full bool) {
 	if t != nil && t.end.Stop() {
 		return t, false
 	}
-	return nil, t == nil && len(w.open) >= most
+	if t == nil && !w.begun[work] && len(w.open)+len(w.begun) >= most {
+		return nil, true
+	}
+	w.begun[work] = true
+	return nil, false
+}
+
+// release gives back the place of a work that has begun no transfer, or ended it.
+func (w *Writer) release(work string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.begun, work)
 }
 
 // put keeps a transfer for the step's next run.
 func (w *Writer) put(work string, t *transfer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.begun, work)
 	w.open[work] = t
 	t.end = time.AfterFunc(abandoned, func() { w.close(work, t) })
 }

@@ -35,6 +35,8 @@ type handle struct {
 	// Disk is the agent's name of the exported disk; Done is how much of the image is flushed to it.
 	Disk string `json:"disk,omitempty"`
 	Done int64  `json:"done,omitempty"`
+	// Image is the ID of the image that was begun.
+	Image string `json:"image,omitempty"`
 	// Whole: all of the image is on the disk, Size bytes of it, and was read back.
 	Whole bool  `json:"whole,omitempty"`
 	Size  int64 `json:"size,omitempty"`
@@ -81,6 +83,7 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 	if tr == nil {
 		var err error
 		if tr, err = r.begin(ctx); err != nil || tr == nil {
+			r.w.release(r.t.WorkID)
 			return soon(), err
 		}
 	}
@@ -93,6 +96,7 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 		err = r.seal(ctx, tr)
 	}
 	r.w.close(r.t.WorkID, tr)
+	r.w.release(r.t.WorkID)
 	if err != nil {
 		return r.failed(ctx, err)
 	}
@@ -155,8 +159,7 @@ func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
 	}
 	_, damaged := errors.AsType[*damagedError](err)
 	if damaged && r.h.Again < agains {
-		algo, value, _ := strings.Cut(r.t.Facts[driver.FactImage], "-")
-		if _, verr := r.t.Images.Verify(ctx, driver.ImageSource{HashAlgo: algo, HashValue: value}); verr == nil {
+		if _, verr := r.verify(ctx); verr == nil {
 			r.t.Record.Phase("image", "the rack's copy was damaged and is fetched again")
 			return soon(), r.again(ctx)
 		}
@@ -166,10 +169,21 @@ func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
 	if !damaged && !status && !different && isNetwork(err) {
 		return driver.Outcome{}, fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
 	}
+	return driver.Outcome{}, r.wipe(ctx, err)
+}
+
+// wipe has the agent end the target and wipe the disk's ends, so that it does not boot, because of an error. It returns that.
+func (r *run) wipe(ctx context.Context, err error) error {
 	if _, werr := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/stop/"+uuid.NewString(), agentapi.CmdStopISCSI, agentapi.StopISCSIParams{Disk: r.h.Disk}); werr != nil {
-		err = fmt.Errorf("%w; and the disk could not be wiped: %w", err, werr)
+		return fmt.Errorf("%w; and the disk could not be wiped: %w", err, werr)
 	}
-	return driver.Outcome{}, err
+	return err
+}
+
+// verify has the cache compare its file with the checksum; whole is false where it was damaged, and is fetched again.
+func (r *run) verify(ctx context.Context) (whole bool, err error) {
+	algo, value, _ := strings.Cut(r.t.Facts[driver.FactImage], "-")
+	return r.t.Images.Verify(ctx, driver.ImageSource{HashAlgo: algo, HashValue: value})
 }
 
 // again has the image written from its start.
@@ -184,6 +198,14 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.h.Done > 0 && r.h.Image != img.ID() {
+		if r.h.Again == agains {
+			return nil, fmt.Errorf("node %s: its image was another one %d times while it was written: give the image by a checksum, and not by an address whose content changes", r.t.Node.Label(), agains+1)
+		}
+		r.t.Record.Phase("image", "it is another one than what is on the disk so far, and is written from its start")
+		return nil, r.again(ctx)
+	}
+	r.h.Image = img.ID()
 	files, ok := r.t.Images.(driver.ImageFiles)
 	if !ok {
 		return nil, fmt.Errorf("node %s: this rackd has no images of its own to write: %w", r.t.Node.Label(), driver.ErrUnsupported)
@@ -195,6 +217,12 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 	src, err := openSource(f, img)
 	if err != nil {
 		done()
+		if r.h.Again < agains {
+			if whole, verr := r.verify(ctx); verr == nil && !whole {
+				r.t.Record.Phase("image", "the rack's copy was damaged and is fetched again")
+				return nil, r.again(ctx)
+			}
+		}
 		return nil, fmt.Errorf("node %s: %w", r.t.Node.Label(), err)
 	}
 	tr, err := r.export(ctx, src, r.order.Info(img))
@@ -300,7 +328,11 @@ func (r *run) finish(ctx context.Context) (written agentapi.PrepareImageResult, 
 		return written, soon(), r.again(ctx)
 	}
 	if err != nil {
-		return written, out, fmt.Errorf("node %s: finish the image on its disk: %w", r.t.Node.Label(), err)
+		err = fmt.Errorf("node %s: finish the image on its disk: %w", r.t.Node.Label(), err)
+		if _, refused := errors.AsType[*driver.FailedError](err); refused { // the image is whole, and would boot as it is
+			err = r.wipe(ctx, err)
+		}
+		return written, out, err
 	}
 	if err := json.Unmarshal(cmd.Result, &written); err != nil || written.RootDevice == "" {
 		return written, out, fmt.Errorf("node %s: the agent has finished the image, but its result cannot be read (%v)", r.t.Node.Label(), err)

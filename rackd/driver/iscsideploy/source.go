@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
 
 	"github.com/klauspost/compress/gzip"
@@ -39,8 +40,9 @@ type source interface {
 	size() int64
 	// next fills p, or tells that the next zero bytes are zeros. io.EOF: the disk has ended. A short piece is its last.
 	next(p []byte) (n int, zero int64, err error)
-	// check says whether the file that was read is the promised one. It is asked after io.EOF.
-	check() error
+	// check compares the file that was read with the promised checksum, a part of it in each call until done. It is asked after
+	// next has failed or ended.
+	check() (done bool, err error)
 	close()
 }
 
@@ -56,12 +58,9 @@ func openSource(f *os.File, i driver.DiskImage) (source, error) {
 		return nil, err
 	}
 	if i.Format == diskformat.QCOW2 {
-		return openQcow2(f)
+		return openQcow2(f, i)
 	}
-	s := &stream{hash: sha256.New(), want: i.HashValue, done: func() {}}
-	if i.HashAlgo == "sha512" {
-		s.hash = sha512.New()
-	}
+	s := &stream{promised: promise(f, i), done: func() {}}
 	s.file = io.TeeReader(f, s.hash)
 	s.plain = s.file
 	switch i.Compression {
@@ -90,11 +89,25 @@ func openSource(f *os.File, i driver.DiskImage) (source, error) {
 // maxDictionary bounds the memory for an xz file, in bytes, as agents have it: `xz -9` needs as much.
 const maxDictionary = 64 << 20
 
+// promised is a file with the checksum that it has to have.
+type promised struct {
+	file io.Reader // what was not hashed yet
+	hash hash.Hash
+	want string
+}
+
+func promise(f io.Reader, i driver.DiskImage) promised {
+	p := promised{file: f, hash: sha256.New(), want: i.HashValue}
+	if i.HashAlgo == "sha512" {
+		p.hash = sha512.New()
+	}
+	return p
+}
+
 // stream is a raw image, hashed as it is stored.
 type stream struct {
-	file, plain io.Reader
-	hash        hash.Hash
-	want        string
+	promised
+	plain       io.Reader
 	bytes, read int64
 	done        func()
 }
@@ -148,26 +161,33 @@ func raw(head []byte) error {
 	return nil
 }
 
-func (s *stream) check() error {
-	if _, err := io.Copy(io.Discard, s.file); err != nil {
-		return err
+// atOnce is how much of a file one call of check reads, in bytes.
+const atOnce = 64 << 20
+
+func (s *stream) check() (bool, error) { return s.ended(io.Discard) }
+
+// ended reads on, and compares the checksum once the file has ended. to takes what is read.
+func (p *promised) ended(to io.Writer) (bool, error) {
+	if n, err := io.CopyN(to, p.file, atOnce); err != nil && !errors.Is(err, io.EOF) || n == atOnce {
+		return false, err
 	}
-	if got := hex.EncodeToString(s.hash.Sum(nil)); got != s.want {
-		return &damagedError{fmt.Sprintf("the rack's copy of the image has checksum %s, expected %s", got, s.want)}
+	if got := hex.EncodeToString(p.hash.Sum(nil)); got != p.want {
+		return true, &damagedError{fmt.Sprintf("the rack's copy of the image has checksum %s, expected %s", got, p.want)}
 	}
-	return nil
+	return true, nil
 }
 
 func (s *stream) close() { s.done() }
 
-// sparse is a qcow2 file, whose table tells what is zero. The cache has compared its checksum.
+// sparse is a qcow2 file, whose table tells what is zero. It is read out of order, so it is hashed behind that.
 type sparse struct {
+	promised
 	image image.Image
 	bytes int64
 	off   int64
 }
 
-func openQcow2(f *os.File) (source, error) {
+func openQcow2(f *os.File, i driver.DiskImage) (source, error) {
 	head := make([]byte, diskformat.QCOW2HeaderLen)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -186,7 +206,7 @@ func openQcow2(f *os.File) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the qcow2 file cannot be read: %w", err)
 	}
-	return &sparse{image: img, bytes: size}, nil
+	return &sparse{promised: promise(io.NewSectionReader(f, 0, math.MaxInt64), i), image: img, bytes: size}, nil
 }
 
 func (s *sparse) size() int64 { return s.bytes }
@@ -216,5 +236,5 @@ func (s *sparse) next(p []byte) (int, int64, error) {
 	return int(n), 0, nil
 }
 
-func (*sparse) check() error { return nil }
-func (*sparse) close()       {}
+func (s *sparse) check() (bool, error) { return s.ended(s.hash) }
+func (*sparse) close()                 {}

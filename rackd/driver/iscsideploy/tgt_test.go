@@ -251,7 +251,7 @@ func TestWriteGoesOn(t *testing.T) {
 	if err := os.WriteFile(r.agent.disk, disk, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: done}); err != nil {
+	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: done, Image: "sha256-" + sumOf(img)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.through(New(direct.New(direct.Settings{}), NewWriter(Settings{}))); err != nil {
@@ -270,7 +270,7 @@ func TestWriteGoesOn(t *testing.T) {
 	if err := os.WriteFile(r.agent.disk, make([]byte, diskSize), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: imageSize}); err != nil {
+	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: imageSize, Image: "sha256-" + sumOf(img)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.through(r.iface); err == nil || !strings.Contains(err.Error(), "does not hold what was written") || r.agent.orders[len(r.agent.orders)-1] != agentapi.CmdStopISCSI {
@@ -279,7 +279,7 @@ func TestWriteGoesOn(t *testing.T) {
 	// An agent that has started again has the image written from its start.
 	r.NextStep()
 	r.agent.name, r.agent.starts = "two", nil
-	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: done}); err != nil {
+	if err := r.task().Record.SaveHandle(t.Context(), handle{Disk: "one", Done: done, Image: "sha256-" + sumOf(img)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.through(r.iface); err != nil || len(r.agent.starts) != 2 || !r.agent.starts[1].WipeDiskMetadata {

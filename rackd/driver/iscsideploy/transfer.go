@@ -130,7 +130,7 @@ func (t *transfer) piece(ctx context.Context) error {
 		return t.ends(ctx)
 	}
 	if err != nil {
-		return err
+		return t.judged(err)
 	}
 	off, size := t.off, max(int64(n), zero)
 	if off+size > t.disk.Size() {
@@ -230,12 +230,24 @@ func (t *transfer) flush(ctx context.Context) error {
 	return nil
 }
 
-// ends takes in that the image has been read.
+// judged is why an image cannot be read: where the file is damaged, that is the reason.
+func (t *transfer) judged(err error) error {
+	for {
+		switch done, derr := t.src.check(); {
+		case derr != nil:
+			return derr
+		case done:
+			return err
+		}
+	}
+}
+
+// ends takes in that the image has been read to its end.
 func (t *transfer) ends(ctx context.Context) error {
 	if t.off < 512 {
 		return fmt.Errorf("the image holds only %d bytes, less than a disk's first sector", t.off)
 	}
-	if err := t.src.check(); err != nil {
+	if done, err := t.src.check(); err != nil || !done {
 		return err
 	}
 	t.read = true

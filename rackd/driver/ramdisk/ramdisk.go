@@ -8,8 +8,8 @@ package ramdisk
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -18,9 +18,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
-
-// FieldSentinel of instance_info says to the deploy interface "autodetect" that the instance is a ramdisk, with Ironic's name.
-const FieldSentinel = "ironic_ramdisk_deploy"
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.
 type Interface struct {
@@ -35,7 +32,9 @@ func New(agent direct.Interface, power bringup.Settings) Interface { return Inte
 func (Interface) Properties() map[string]string { return nil }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return append(instancefiles.Fields(), FieldSentinel) }
+func (Interface) InstanceFields() []string {
+	return append(instancefiles.Fields(), instancefiles.Sentinel)
+}
 
 // Validate asks for nothing: what can be booted is the boot interface's to say.
 func (Interface) Validate(*node.Document) error { return nil }
@@ -54,11 +53,8 @@ func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	return driver.ValidateInstance(h, n, "ramdisk")
 }
 
-// Supports reports whether the deploy interface "autodetect" is to be this one, by what instance_info says, as in Ironic.
-func (Interface) Supports(n *node.Document) bool {
-	given := func(field string) bool { return n.InstanceString(field) != "" }
-	return !slices.Contains([]string{"", "0", "false", "False"}, n.InstanceString(FieldSentinel)) && (given(instancefiles.ISO) || given(instancefiles.Kernel) && given(instancefiles.Ramdisk))
-}
+// Supports reports whether the deploy interface "autodetect" is to be this one.
+func (Interface) Supports(n *node.Document) bool { return instancefiles.Asked(n) }
 
 // DeploySteps are one: boot the image.
 func (i Interface) DeploySteps(*node.Document) []driver.Step {
@@ -82,22 +78,24 @@ func fetch(ctx context.Context, t *driver.Task) error {
 }
 
 func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	boot := t.Hardware.Boot()
-	if _, can := boot.(driver.InstanceBooter); !can {
+	if _, can := t.Hardware.Boot().(driver.InstanceBooter); !can {
 		return driver.Outcome{}, fmt.Errorf("boot the image of an instance: %w", driver.Unsupported(t.Node, "boot", "ramdisk deploys"))
 	}
-	if err := fetch(ctx, t); err != nil { // before the machine is touched
-		return driver.Outcome{}, err
+	ready, err := prepared(t)
+	switch {
+	case err != nil:
+	case ready:
+		instancefiles.TellAgain(t)
+	default:
+		err = i.down(ctx, t)
 	}
-	if !t.StaysOn() {
-		if err := i.power.Off(ctx, t); err != nil {
-			return driver.Outcome{}, err
-		}
+	if err == nil {
+		err = t.Hardware.Boot().PrepareInstance(ctx, t)
 	}
-	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
-		return driver.Outcome{}, err
+	if err == nil && !ready && !t.StaysOn() {
+		err = t.Record.SaveHandle(ctx, booting{Prepared: true})
 	}
-	if err := boot.PrepareInstance(ctx, t); err != nil {
+	if err != nil {
 		return driver.Outcome{}, err
 	}
 	if err := i.power.IntoInstance(ctx, t, false); err != nil {
@@ -105,4 +103,37 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 	}
 	t.Record.Phase("reboot", "into the instance's image, boot mode "+t.Node.BootMode())
 	return driver.Done(), nil
+}
+
+// booting is the handle of the step for a machine that is switched off before its instance is switched on. That of a machine that
+// is reset is bringup's.
+type booting struct {
+	// Prepared: the machine was off and is told what to boot. From then on it may run the instance.
+	Prepared bool `json:"prepared"`
+}
+
+// prepared reports whether the machine may run its instance already: also a rackd that takes the work over does not switch that off.
+func prepared(t *driver.Task) (bool, error) {
+	raw := t.Record.Handle()
+	if raw == nil || t.StaysOn() {
+		return false, nil
+	}
+	var h booting
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return false, fmt.Errorf("node %s: the step's handle %q cannot be read: %w", t.Node.Label(), raw, err)
+	}
+	return h.Prepared, nil
+}
+
+// down brings the instance's files and switches the machine off.
+func (i Interface) down(ctx context.Context, t *driver.Task) error {
+	if err := fetch(ctx, t); err != nil { // before the machine is touched
+		return err
+	}
+	if !t.StaysOn() {
+		if err := i.power.Off(ctx, t); err != nil {
+			return err
+		}
+	}
+	return driver.SetSecureBoot(ctx, t, true)
 }

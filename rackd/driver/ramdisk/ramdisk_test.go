@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
@@ -153,10 +154,10 @@ func TestSupports(t *testing.T) {
 		want bool
 	}{
 		{files, false},
-		{map[string]any{"kernel": "k", "ramdisk": "r", FieldSentinel: true}, true},
-		{map[string]any{"kernel": "k", FieldSentinel: true}, false},
-		{map[string]any{"boot_iso": "i", FieldSentinel: "true"}, true},
-		{map[string]any{"boot_iso": "i", FieldSentinel: false}, false},
+		{map[string]any{"kernel": "k", "ramdisk": "r", instancefiles.Sentinel: true}, true},
+		{map[string]any{"kernel": "k", instancefiles.Sentinel: true}, false},
+		{map[string]any{"boot_iso": "i", instancefiles.Sentinel: "true"}, true},
+		{map[string]any{"boot_iso": "i", instancefiles.Sentinel: false}, false},
 	} {
 		if got := open().Supports(&node.Document{InstanceInfo: c.info}); got != c.want {
 			t.Errorf("%v: %t", c.info, got)

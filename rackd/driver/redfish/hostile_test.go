@@ -2,10 +2,16 @@ package redfish
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
 )
 
 // A BMC whose resource is null has an error for an answer. gofish takes null for a resource, and uses it.
@@ -90,5 +96,49 @@ func TestPasswordsOfTheBIOSAreShownNowhere(t *testing.T) {
 	}
 	if _, wrong := attributesFor([]asked{{"AdminPassword", "hunter4"}}, r, nil); len(wrong) != 1 {
 		t.Errorf("a password is taken, which cannot be read back and is told in errors: %q", wrong)
+	}
+}
+
+// A node has another volume now. Its firmware shows the option of the one before until it has logged in again: that is not booted.
+func TestTheOptionOfAnotherVolumeIsNotBooted(t *testing.T) {
+	const options = redfishtest.System + "/BootOptions"
+	b := adapters(t, false)
+	path := func(iqn string) string {
+		return "PciRoot(0x0)/MAC(525400000001,0x1)/iSCSI(" + iqn + ",0x1,0x0100000000000000,None,None,None,TCP)"
+	}
+	const before, now = "iqn.2026-11.org.example:v1", "iqn.2026-11.org.example:v10"
+	b.Do(func() {
+		b.At[options] = redfishtest.Links(options+"/Boot0003", options+"/Boot0004")
+		b.At[options+"/Boot0003"] = map[string]any{"@odata.id": options + "/Boot0003", "BootOptionReference": "Boot0003", "UefiDevicePath": "PciRoot(0x0)"}
+		b.At[options+"/Boot0004"] = map[string]any{"@odata.id": options + "/Boot0004", "BootOptionReference": "Boot0004", "UefiDevicePath": path(before)}
+		boot, _ := b.At[redfishtest.System]["Boot"].(map[string]any)
+		if boot == nil {
+			boot = map[string]any{}
+			b.At[redfishtest.System]["Boot"] = boot
+		}
+		boot["BootOrder"], boot["BootOptions"] = []any{"Boot0003", "Boot0004"}, redfishtest.Link(options)
+	})
+	n := &node.Document{UUID: "u", BootSet: string(driver.BootISCSI), DriverInfo: map[string]any{fieldAddress: b.URL, fieldUser: redfishtest.User, fieldPassword: redfishtest.Password, fieldVerifyCA: b.CA}}
+	d := newDriver(t, Options{})
+	f := &drivertest.Fence{}
+	if err := d.SetISCSIBoot(t.Context(), f, n, driver.ISCSITarget{Host: "10.0.0.9", Port: 3260, IQN: now}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stale := range []string{before, now + "0"} {
+		b.Do(func() { b.At[options+"/Boot0004"]["UefiDevicePath"] = path(stale) })
+		if err := d.SetBootDevice(t.Context(), f, n, driver.BootISCSI, true); !errors.Is(err, driver.ErrUnsupported) {
+			t.Errorf("the option of %s counts as the one of %s: %v", stale, now, err)
+		}
+		if is, err := d.BootDevice(t.Context(), n); err == nil && is.Device == string(driver.BootISCSI) {
+			t.Errorf("the option of %s is shown as the boot device", stale)
+		}
+	}
+	b.Do(func() { b.At[options+"/Boot0004"]["UefiDevicePath"] = strings.ToUpper(path(now)) })
+	if err := d.SetBootDevice(t.Context(), f, n, driver.BootISCSI, true); err == nil {
+		t.Error("a path that names no iSCSI device is one") // its node's name is iSCSI
+	}
+	b.Do(func() { b.At[options+"/Boot0004"]["UefiDevicePath"] = path(strings.ToUpper(now)) })
+	if err := d.SetBootDevice(t.Context(), f, n, driver.BootISCSI, true); err != nil {
+		t.Error(err)
 	}
 }

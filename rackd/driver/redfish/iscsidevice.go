@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,9 @@ func (o optionOrder) first() bool {
 	return o.iscsi != "" && len(o.order) > 0 && o.order[0] == o.iscsi && (o.override == "" || o.override == "Disabled")
 }
 
-// orderOf reads the boot order of a turn's machine.
-func orderOf(t *Turn) (o optionOrder, err error) {
+// orderOf reads the boot order of a turn's machine. Firmware shows the option of a target that it had before until it has logged in again:
+// where its adapters tell the target, the option has to be of that.
+func orderOf(t *Turn, n *node.Document) (o optionOrder, err error) {
 	var system struct {
 		Boot struct {
 			BootOrder                 []string
@@ -43,17 +45,52 @@ func orderOf(t *Turn) (o optionOrder, err error) {
 	if err != nil {
 		return o, err
 	}
+	var names []string
+	told := false
 	for _, at := range options {
 		var option struct{ BootOptionReference, UefiDevicePath string }
 		if err := absent(t.Read(at.Path, &option)); err != nil {
 			return o, err
 		}
-		if strings.Contains(option.UefiDevicePath, "iSCSI(") && slices.Contains(o.order, option.BootOptionReference) {
+		name, is := targetIn(option.UefiDevicePath)
+		if !is || !slices.Contains(o.order, option.BootOptionReference) {
+			continue
+		}
+		if !told {
+			if names, err = targetNames(t, n); err != nil {
+				return o, err
+			}
+			told = true
+		}
+		if len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
 			o.iscsi = option.BootOptionReference
 			break
 		}
 	}
 	return o, nil
+}
+
+// targetIn is the name of the target in a device path of iSCSI.
+func targetIn(path string) (name string, is bool) {
+	_, rest, is := strings.Cut(path, "iSCSI(")
+	if end := strings.IndexAny(rest, ",)"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest, is
+}
+
+// targetNames are the targets of the machine's adapters; none where they do not tell.
+func targetNames(t *Turn, n *node.Document) (names []string, err error) {
+	functions, err := deviceFunctions(t, n)
+	if errors.Is(err, driver.ErrUnsupported) {
+		return nil, nil
+	}
+	for _, f := range functions {
+		if target, on := f.target(); on {
+			names = append(names, target.IQN)
+		}
+	}
+	return names, err
 }
 
 // setISCSIDevice makes the iSCSI disk the first of the boot order, and reads back. It is for good.
@@ -62,7 +99,7 @@ func (d *Driver) setISCSIDevice(ctx context.Context, f driver.Fence, n *node.Doc
 		return fmt.Errorf("node %s: Redfish boots an iSCSI disk by the boot order, which is for good and not for one boot: %w", n.Label(), driver.ErrUnsupported)
 	}
 	err := d.Turn(ctx, f, n, "set the boot device to iscsiboot", func(t *Turn) error {
-		o, err := orderOf(t)
+		o, err := orderOf(t, n)
 		switch {
 		case err != nil:
 			return err
@@ -79,7 +116,7 @@ func (d *Driver) setISCSIDevice(ctx context.Context, f driver.Fence, n *node.Doc
 		if _, err := t.Change(t.System.ODataID, map[string]any{"Boot": boot}); err != nil {
 			return err
 		}
-		now, err := orderOf(t)
+		now, err := orderOf(t, n)
 		if err != nil {
 			return fmt.Errorf("read the boot order back: %w", err)
 		}
@@ -100,7 +137,7 @@ func (d *Driver) iscsiDevice(ctx context.Context, n *node.Document) (found ask.B
 		return found, nil
 	}
 	err = d.Turn(ctx, nil, n, "read the boot device", func(t *Turn) error {
-		o, err := orderOf(t)
+		o, err := orderOf(t, n)
 		if err == nil && o.first() {
 			yes := true
 			found = ask.BootDevice{Device: string(driver.BootISCSI), Persistent: &yes}

@@ -96,11 +96,12 @@ func AwaitFirmware(ctx context.Context, t *driver.Task) (done, again bool, err e
 	}
 }
 
-// ClearFirmware takes the volume away from the machine's firmware, if a flow or a request may have given it one.
+// ClearFirmware takes the volume away from the machine's firmware, if a flow or a request may have given it one. A volume may have left
+// the node since, after a deploy that has failed. The storage interface cannot change before an undeploy.
 func ClearFirmware(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, factWaits)
 	m, can := t.Hardware.Management().(driver.ISCSIBooter)
-	if !can || !Boots(t.Node) && t.Node.BootSet != string(driver.BootISCSI) {
+	if !can || !attaches(t.Node) && t.Node.BootSet != string(driver.BootISCSI) {
 		return nil
 	}
 	err := driver.Settle(func() error { return m.ClearISCSIBoot(ctx, t.Fence, t.Node) })

@@ -1,7 +1,7 @@
 // Package volume is a node's volumes as its machine uses them: which it boots from, where they are, how iPXE or the machine's firmware
 // attaches them, and the storage interfaces noop's siblings external and cinder.
 //
-// It may import rackd/driver, rackd/bootorder and protocol. Invariants:
+// It may import rackd/driver, rackd/driver/instancefiles, rackd/bootorder and protocol. Invariants:
 //   - What the instance boots from follows from the node's document alone (Boots), so that any rackd of the group says the same.
 //   - Secrets of volumes go to the machine's script and to its BMC. They are in no error, log, fact or line of history.
 //   - Who attaches a volume to the machine's names at the storage system is the operator. No program here calls Cinder.
@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
 
 // Names of the storage interfaces that attach volumes, Ironic's.
@@ -66,9 +67,12 @@ func attaches(n *node.Document) bool {
 }
 
 // Boots reports whether the node's instance is a volume: a target has boot index 0, and the instance names no image to write to a
-// disk, as in Ironic. A deploy of the interface ramdisk boots what it names.
+// disk, as in Ironic. A deploy of the interface ramdisk boots what it names, also where "autodetect" has chosen it.
 func Boots(n *node.Document) bool {
-	if _, image := n.InstanceInfo["image_source"]; image || !attaches(n) || n.Interface("deploy") == "ramdisk" {
+	if _, image := n.InstanceInfo["image_source"]; image || !attaches(n) {
+		return false
+	}
+	if deploy := n.Interface("deploy"); deploy == "ramdisk" || deploy == "autodetect" && instancefiles.Asked(n) {
 		return false
 	}
 	return slices.ContainsFunc(n.Targets, func(t node.Target) bool { return t.BootIndex == 0 })

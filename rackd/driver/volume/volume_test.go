@@ -38,7 +38,11 @@ func TestBoots(t *testing.T) {
 		"an image":     func(n *node.Document) { n.InstanceInfo["image_source"] = "http://x/i" },
 		"data only":    func(n *node.Document) { n.Targets[0].BootIndex = 1 },
 		"ramdisk":      func(n *node.Document) { n.Interfaces["deploy"] = "ramdisk" },
-		"none":         func(n *node.Document) { n.Targets = nil },
+		"autodetect": func(n *node.Document) {
+			n.Interfaces["deploy"] = "autodetect"
+			n.InstanceInfo = map[string]any{"ironic_ramdisk_deploy": true, "kernel": "http://x/k", "ramdisk": "http://x/r"}
+		},
+		"none": func(n *node.Document) { n.Targets = nil },
 	} {
 		n := withVolume(nil)
 		change(n)

@@ -7,9 +7,13 @@
 package bootfiles
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Names under which kernel and ramdisk are served.
@@ -66,11 +70,48 @@ func exists(path string) bool {
 // Has reports whether there is a file of that name.
 func (f *Files) Has(name string) bool { return f.paths[name] != "" }
 
-// Open opens the file of that name; os.ErrNotExist when there is none.
+// mark stands between a file's name and what Now adds.
+const mark = ".at-"
+
+// Now names a file as it is now: by that name Open opens it until it is replaced, and nothing then. So a machine that loads kernel and
+// ramdisk one after the other gets those of one build.
+func (f *Files) Now(name string) string {
+	info, err := os.Stat(f.paths[name])
+	if err != nil {
+		return name
+	}
+	return name + mark + stamp(info)
+}
+
+// Plain is a name without what Now adds.
+func Plain(name string) string {
+	plain, _, _ := strings.Cut(name, mark)
+	return plain
+}
+
+// stamp changes with each build.
+func stamp(info os.FileInfo) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", info.Size(), info.ModTime().UnixNano()))
+	return hex.EncodeToString(sum[:6])
+}
+
+// Open opens the file of that name, plain or as Now makes it; os.ErrNotExist when there is none.
 func (f *Files) Open(name string) (*os.File, error) {
-	path, ok := f.paths[name]
+	plain, wants, stamped := strings.Cut(name, mark)
+	path, ok := f.paths[plain]
 	if !ok {
 		return nil, fmt.Errorf("boot file %q: %w", name, os.ErrNotExist)
 	}
-	return os.Open(path)
+	file, err := os.Open(path)
+	if err != nil || !stamped {
+		return file, err
+	}
+	info, err := file.Stat()
+	if err == nil && stamp(info) != wants {
+		err = fmt.Errorf("boot file %q was replaced: %w", plain, os.ErrNotExist)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }

@@ -158,7 +158,7 @@ func (c web) file(w http.ResponseWriter, r *http.Request, name, mac string) {
 // of the same file (iPXE does not, others do) are not told again.
 func (c web) note(r *http.Request, name, mac string, size int64) {
 	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk,
-		bootfiles.UKI: netboot.PhaseProgram, bootfiles.RescueUKI: netboot.PhaseProgram}[name]
+		bootfiles.UKI: netboot.PhaseProgram, bootfiles.RescueUKI: netboot.PhaseProgram}[bootfiles.Plain(name)]
 	part := r.Header.Get("Range")
 	if phase == "" || r.Method != http.MethodGet || part != "" && !strings.HasPrefix(part, "bytes=0-") {
 		return

@@ -2,10 +2,11 @@
 //
 //	GET /media/{node}/{code}/boot.iso   the bootable image of one boot; HEAD, and ranges of bytes
 //
-// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/ipxescript and rackd/strangers.
-// BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node. The address
-// ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request from
-// files that are there, and is never whole in memory; when the boot is over, so is its address.
+// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
+// rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node.
+// The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is
+// never whole in memory; all requests of one boot get it from the same files, while these are held. When the boot is over, so is its
+// address.
 package mediaweb
 
 import (
@@ -24,6 +25,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
@@ -61,6 +63,7 @@ type Config struct {
 type web struct {
 	Config
 	lines *strangers.LineCount
+	held  *held
 }
 
 // Handler serves what is below Prefix. Safe for concurrent use.
@@ -68,7 +71,7 @@ func Handler(c Config) http.Handler {
 	if c.Strangers == nil {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
-	w := web{c, c.Strangers.Lines("the media web")}
+	w := web{c, c.Strangers.Lines("the media web"), &held{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/boot.iso", w.serve)
 	return mux
@@ -81,8 +84,10 @@ const (
 )
 
 func (c web) serve(w http.ResponseWriter, r *http.Request) {
-	m, ok := c.Medium(r.PathValue("node"), r.PathValue("code"))
+	code := r.PathValue("code")
+	m, ok := c.Medium(r.PathValue("node"), code)
 	if !ok {
+		c.held.forget(code)
 		c.Metrics.File("medium", "missing", 0)
 		if c.lines.OfStranger() {
 			c.Log.Warn("medium refused: the node has no boot with this code now", "node", strangers.Name(r.PathValue("node")), "from", r.RemoteAddr)
@@ -90,7 +95,7 @@ func (c web) serve(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	image, tag, done, err := c.image(m)
+	image, tag, done, err := c.image(m, code)
 	if err != nil {
 		c.Metrics.File("medium", "failed", 0)
 		c.Log.Error("the ramdisk's medium cannot be made", "node", m.Node.UUID, "error", err)
@@ -118,7 +123,7 @@ func (c web) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // image puts a medium together; tag changes with what is in it. The caller calls done.
-func (c web) image(m Medium) (image *bootmedium.Image, tag string, done func(), err error) {
+func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, done func(), err error) {
 	var open []func()
 	closeAll := func() {
 		for _, f := range open {
@@ -147,7 +152,12 @@ func (c web) image(m Medium) (image *bootmedium.Image, tag string, done func(), 
 				return nil, "", nil, fmt.Errorf("a file of the node's own is not in the rack's cache: %w", fs.ErrNotExist)
 			}
 		}
-		file, close, err := c.Open(f.of.ID, name)
+		from := func() (bootmedium.File, func(), error) { return c.Open(f.of.ID, name) }
+		if name != "" { // what is in the cache never changes
+			opens := from
+			from = func() (bootmedium.File, func(), error) { return c.held.open(place{code, bootfiles.Plain(name)}, opens) }
+		}
+		file, close, err := from()
 		if err != nil {
 			return nil, "", nil, err
 		}

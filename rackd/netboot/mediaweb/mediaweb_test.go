@@ -62,10 +62,15 @@ func (w *world) file(id, name string) (bootmedium.File, func(), error) {
 
 func serve(t *testing.T, w *world) *httptest.Server {
 	t.Helper()
+	return serveFiles(t, w, w.file)
+}
+
+func serveFiles(t *testing.T, w *world, open func(id, name string) (bootmedium.File, func(), error)) *httptest.Server {
+	t.Helper()
 	w.journal = &journal{}
 	loader := bootmedium.FindLoader(context.Background())
 	t.Cleanup(func() { loader.Close() })
-	s := httptest.NewServer(Handler(Config{Medium: w.medium, Open: w.file, Loader: loader, Journal: w, Log: slog.New(slog.DiscardHandler),
+	s := httptest.NewServer(Handler(Config{Medium: w.medium, Open: open, Loader: loader, Journal: w, Log: slog.New(slog.DiscardHandler),
 		Ramdisk: func(string) ipxescript.Ramdisk {
 			return ipxescript.Ramdisk{Kernel: "kernel", Initramfs: "ramdisk", Fingerprint: "aa", Doors: []string{"https://192.0.2.1:6386"}}
 		}}))
@@ -116,7 +121,7 @@ func TestMediumIsServed(t *testing.T) {
 	if part.StatusCode != 206 || !bytes.Equal(some, body[32768:34816]) {
 		t.Errorf("a range: %d, %d bytes", part.StatusCode, len(some))
 	}
-	if w.open != 0 || len(w.seen) != 1 || w.seen[0] != "52:54:00:00:00:01 medium" {
+	if w.open != 2 || len(w.seen) != 1 || w.seen[0] != "52:54:00:00:00:01 medium" {
 		t.Errorf("%d files are open; the journal has %q", w.open, w.seen)
 	}
 }

@@ -273,6 +273,7 @@ func (s *Server) note(name string, peer net.IP) {
 	if !ok || strings.HasPrefix(name, netboot.TFTPScriptPath) { // scripts are told by Scripts
 		return
 	}
+	name = bootfiles.Plain(name)
 	s.Journal.Seen(mac, netboot.PhaseTFTP, name)
 	switch name {
 	case bootfiles.Kernel:
