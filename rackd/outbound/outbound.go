@@ -11,11 +11,14 @@
 package outbound
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -92,7 +95,8 @@ func Dialer(timeout time.Duration, check func(netip.Addr) error) *net.Dialer {
 	}}
 }
 
-// Client fetches from where f lets it. It bounds everything but the length of a transfer.
+// Client fetches from where f lets it. It bounds everything but the length of a transfer. Where a redirect leads to another
+// server, or to another port of the same, credentials are not sent, nor is the address that led there: it may hold a signature.
 // Safe for concurrent use.
 func Client(f Fetching) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -101,7 +105,35 @@ func Client(f Fetching) *http.Client {
 	t.TLSHandshakeTimeout = 10 * time.Second
 	t.ResponseHeaderTimeout = 30 * time.Second
 	t.MaxResponseHeaderBytes = 64 << 10
-	return &http.Client{Transport: t}
+	return &http.Client{Transport: t, CheckRedirect: redirected}
+}
+
+// mostRedirects is how often one request is sent on, as by http.Client itself.
+const mostRedirects = 10
+
+// redirected judges a redirect. http.Client has copied the headers of the first request by then, to each port and each domain
+// below the first one's.
+func redirected(r *http.Request, before []*http.Request) error {
+	if len(before) >= mostRedirects {
+		return fmt.Errorf("stopped after %d redirects", mostRedirects)
+	}
+	r.Header.Del("Referer")
+	if !sameServer(before[0].URL, r.URL) {
+		r.Header.Del("Authorization")
+	}
+	return nil
+}
+
+// sameServer reports whether what was sent to one address may be sent to another one: host and port are the same, and TLS is not
+// left. From http to https on the usual ports is the same server.
+func sameServer(from, to *url.URL) bool {
+	port := func(u *url.URL) string {
+		return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
+		return false
+	}
+	return from.Scheme == to.Scheme && port(from) == port(to) || from.Scheme == "http" && port(from) == "80" && to.Scheme == "https" && port(to) == "443"
 }
 
 // plain is an address as networks hold it: without a zone, IPv4 as such.
