@@ -83,9 +83,10 @@ type Cache struct {
 	// By URL: what Latest knows, and whose turn it is to ask.
 	addresses map[string]address
 	sources   map[string]*sources // by image, what has given it
-	turns     map[string]chan struct{}
+	turns     map[string]*turn
 	derived   map[string]string // by image and way, what was made of it
 	verifying chan struct{}     // held by whoever reads an image to verify it
+	making    chan struct{}     // a place is held by whoever makes an image of another
 }
 
 // entry is a file of the cache; Cache.mu guards it.
@@ -114,7 +115,8 @@ type Entry struct {
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
 		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, sources: map[string]*sources{},
-		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
+		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]*turn{}, verifying: make(chan struct{}, 1),
+		making: make(chan struct{}, mostMaking)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
 	}
