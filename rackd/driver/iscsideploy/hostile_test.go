@@ -2,6 +2,7 @@ package iscsideploy
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"io"
 	"os"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/iscsi"
 )
 
@@ -27,6 +30,22 @@ type hostile struct {
 
 func (h hostile) open(t *testing.T) source {
 	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := h.write(f); err != nil {
+		t.Fatal(err)
+	}
+	src, err := openQcow2(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func (h hostile) write(f *os.File) error {
 	cluster := uint64(1) << h.bits
 	entries := cluster / 8
 	if h.features&(1<<4) != 0 {
@@ -49,21 +68,12 @@ func (h hostile) open(t *testing.T) source {
 	for i := range l1 {
 		be.PutUint64(table[i*8:], 2*cluster)
 	}
-	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
 	for at, p := range map[uint64][]byte{0: head, cluster: table, 2 * cluster: be.AppendUint64(nil, h.entry), 3 * cluster: h.data, 5*cluster - 1: {0}} {
 		if _, err := f.WriteAt(p, int64(at)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	src, err := openQcow2(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return src
+	return nil
 }
 
 // The next piece of an image is found within a bounded time, whatever its tables are: between pieces the fence is asked, and the step's
@@ -149,4 +159,65 @@ type zeroReader struct{}
 func (zeroReader) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// FuzzSource lets an image be anything: it ends in an error or in data, within bounds, and rackd goes on.
+func FuzzSource(f *testing.F) {
+	small := bytes.Repeat([]byte("disk"), 1000)
+	var z bytes.Buffer
+	w, err := zstd.NewWriter(&z)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := w.Write(small); err != nil || w.Close() != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(0), z.Bytes())
+	// `printf disk | xz`
+	xz, err := base64.StdEncoding.DecodeString("/Td6WFoAAATm1rRGAgAhARYAAAB0L+WjAQADZGlzawA5ynnXZ0jNlgABHARvLJzBH7bzfQEAAAAABFla")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(1), xz)
+	f.Add(uint8(2), []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b\xc9\x2c\xce\x06\x00"))
+	f.Add(uint8(3), []byte("QFI\xfb\x00\x00\x00\x03"))
+	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		i := driver.DiskImage{Format: diskformat.Raw, Compression: []string{diskformat.Zstd, diskformat.XZ, diskformat.Gzip, ""}[kind%4]}
+		if kind%4 == 3 {
+			// A header that is taken, and tables that are anything.
+			h := hostile{bits: 9 + uint32(len(text))%13, size: 1 << 24, features: uint64(kind>>4) &^ 6, kind: 1}
+			i.Format = diskformat.QCOW2
+			if err := h.write(file); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := file.WriteAt(text, 104); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := file.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		src, err := openSource(file, i)
+		if err != nil {
+			return
+		}
+		defer src.close()
+		p := make([]byte, iscsi.Largest)
+		for range 64 {
+			n, zero, err := src.next(p)
+			if err != nil {
+				return
+			}
+			if n > len(p) || n <= 0 && zero <= 0 {
+				t.Fatalf("%d bytes and %d zeros", n, zero)
+			}
+		}
+	})
 }
