@@ -12,6 +12,8 @@ package outbound
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -58,6 +60,33 @@ func (f Fetching) Check(ip netip.Addr) error {
 		}
 		if kind := special(a); kind != "" {
 			return &RefusedError{ip, fmt.Sprintf("leads to %s, %s: this rackd fetches nothing from there unless its operator names the network (--fetch-from)", a, kind)}
+		}
+	}
+	return nil
+}
+
+// lookFor bounds the look for a host's addresses.
+const lookFor = 5 * time.Second
+
+// CheckURL returns a *RefusedError for a URL that nothing is fetched from, for what somebody else is told to fetch: a BMC reaches networks
+// that the caller does not. A host that has no address here passes: whoever fetches may know it.
+func (f Fetching) CheckURL(ctx context.Context, raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return errors.New("it is no URL")
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return f.Check(ip)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return nil
+	}
+	for _, ip := range all {
+		if err := f.Check(ip); err != nil {
+			return err
 		}
 	}
 	return nil
