@@ -36,6 +36,10 @@ func become() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is not the first process of a name space of its own")
 	}
+	// Where memory ends, the kernel ends this first (proc_pid_oom_score_adj(5)), with all that comes of it.
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
+		return fmt.Errorf("putting the program before the agent where memory ends: %w", err)
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("parting from the mounts: %w", err)
 	}

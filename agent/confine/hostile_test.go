@@ -84,6 +84,17 @@ func TestTheCommandLineIsHidden(t *testing.T) {
 	}
 }
 
+// A program that takes all memory is what the kernel ends, and not the agent.
+func TestMemoryIsTheProgramsToLose(t *testing.T) {
+	root := rootWithShell(t)
+	if err := Run(t.Context(), Job{Root: root, Command: []string{"/bin/sh", "-c", `read n </proc/self/oom_score_adj; [ "$n" = 1000 ]`}}); err != nil {
+		t.Errorf("%v", err)
+	}
+	if err := Run(t.Context(), Job{Root: root, Command: []string{"/bin/sh", "-c", "echo 0 >/proc/self/oom_score_adj"}}); err == nil {
+		t.Error("the program changes its place")
+	}
+}
+
 func attack(name string) int {
 	if err := attacks[name](); err != nil {
 		fmt.Fprintln(os.Stderr, "attack failed:", err)
