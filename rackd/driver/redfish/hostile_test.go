@@ -1,7 +1,9 @@
 package redfish
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -90,5 +92,20 @@ func TestPasswordsOfTheBIOSAreShownNowhere(t *testing.T) {
 	}
 	if _, wrong := attributesFor([]asked{{"AdminPassword", "hunter4"}}, r, nil); len(wrong) != 1 {
 		t.Errorf("a password is taken, which cannot be read back and is told in errors: %q", wrong)
+	}
+}
+
+// A BMC that repeats what it was sent repeats a volume's secret, too, in whatever form its page has.
+func TestTheSecretOfAVolumeIsInNoError(t *testing.T) {
+	const secret = `pa"ss<word>&co`
+	for form, said := range map[string]string{
+		"plain": secret, "JSON": `{"CHAPSecret":"pa\"ss\u003cword\u003e\u0026co"}`, "HTML": "pa&quot;ss&lt;word&gt;&amp;co", "a URL": "pa%22ss%3Cword%3E%26co",
+		"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+	} {
+		cause := errors.New("the BMC answered 400: " + said)
+		err := Hide(secret, cause)
+		if text := err.Error(); strings.Contains(text, said) || strings.Contains(text, "word") || !strings.Contains(text, "answered 400") || !errors.Is(err, cause) {
+			t.Errorf("%s: %q", form, text)
+		}
 	}
 }
