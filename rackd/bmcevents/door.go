@@ -11,8 +11,8 @@ import (
 // mostPost is how much of a post is read, in bytes. A longer one counts as an event.
 const mostPost = 16 << 10
 
-// Handler takes the posts of BMCs below Prefix. Reports of metrics are passed over. A connection ends with its post: the code stands
-// in the BMC, where the machine's users may read it, so that it is no right to connections.
+// Handler takes the posts of BMCs below Prefix. Reports of metrics are passed over. A connection ends with its post. The code
+// stands in the BMC, where the machine's users may read it: it is no right to connections.
 func (l *Listener) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Prefix+"{node}/{code}", func(w http.ResponseWriter, r *http.Request) {

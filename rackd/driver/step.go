@@ -141,8 +141,8 @@ type Task struct {
 	Images  Images
 	// Media are those that the ramdisk boots from; nil: this rackd serves none.
 	Media Media
-	// Reach returns an error for a URL that a BMC is not told to read for a caller of the API, such as one into the BMCs' own
-	// networks; nil: any may be.
+	// Reach returns an error for a URL that a BMC is not told to read for a caller, such as one into the BMCs' own networks;
+	// nil: any may be.
 	Reach  func(ctx context.Context, url string) error
 	Record Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.

@@ -16,7 +16,7 @@ import (
 // derivedFile keeps, in the cache's folder, what was made of which image.
 const derivedFile = "derived.json"
 
-// mostMaking is how many images are made at once: who may deploy decides how many are wanted, and each may take a processor and
+// mostMaking is how many images are made at once. Who may deploy decides how many are wanted, and each may take a processor and
 // gigabytes of memory.
 const mostMaking = 4
 

@@ -68,7 +68,7 @@ func (f Fetching) Check(ip netip.Addr) error {
 // lookFor bounds the look for a host's addresses.
 const lookFor = 5 * time.Second
 
-// CheckURL returns a *RefusedError for a URL that nothing is fetched from, for what somebody else is told to fetch: a BMC reaches networks
+// CheckURL returns a *RefusedError for a URL that nothing is fetched from. It is for what a BMC is told to fetch, which reaches networks
 // that the caller does not. A host that has no address here passes: whoever fetches may know it.
 func (f Fetching) CheckURL(ctx context.Context, raw string) error {
 	u, err := url.Parse(raw)
