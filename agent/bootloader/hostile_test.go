@@ -28,16 +28,18 @@ func ends(t *testing.T, do func() error) error {
 
 // What an image has in the place of a file that is read or written may be anything.
 func TestHostileFstab(t *testing.T) {
-	for name, make := range map[string]func(at string) error{
-		"a pipe":          func(at string) error { return unix.Mkfifo(at, 0o644) },
-		"a link to one":   func(at string) error { return errors.Join(unix.Mkfifo(at+".pipe", 0o644), os.Symlink("fstab.pipe", at)) },
+	for name, plant := range map[string]func(at string) error{
+		"a pipe": func(at string) error { return unix.Mkfifo(at, 0o644) },
+		"a link to one": func(at string) error {
+			return errors.Join(unix.Mkfifo(at+".pipe", 0o644), os.Symlink("fstab.pipe", at))
+		},
 		"a terabyte":      func(at string) error { return errors.Join(os.WriteFile(at, nil, 0o644), os.Truncate(at, 1<<40)) },
 		"a link outwards": func(at string) error { return os.Symlink("/etc/hostname", at) },
 		"a folder":        func(at string) error { return os.Mkdir(at, 0o755) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, map[string]string{"etc/passwd": "x"})
-			if err := make(filepath.Join(root.Name(), "etc/fstab")); err != nil {
+			if err := plant(filepath.Join(root.Name(), "etc/fstab")); err != nil {
 				t.Fatal(err)
 			}
 			i := &installation{root: root, disk: Disk{RootFS: filesystem.Found{UUID: "1"}, ESPUUID: "2-3"}}
