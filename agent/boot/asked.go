@@ -39,8 +39,8 @@ func (f *Flags) ask(ctx context.Context, log *slog.Logger, up *netup.Manager) er
 	return f.told(words)
 }
 
-// told takes the settings that a rackd has told. What the program itself switches on stays on. The answer has come by plain HTTP: a
-// program that names whom it believes lets nobody else say which disks it spares.
+// told takes the settings that a rackd has told. What the program itself switches on stays on. The answer has come by plain HTTP. A
+// program that names whom it believes does not take from it which disks it spares.
 func (f *Flags) told(words string) error {
 	debug, shared, pinned := f.Debug, f.EraseShared, f.APIFingerprint != ""
 	err := f.kernel(words)

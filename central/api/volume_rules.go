@@ -88,7 +88,8 @@ func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, befo
 // portalFields of a target's properties say which server is shown its secret.
 var portalFields = []string{"target_portal", "target_portals"}
 
-// checkVolumeSecretPlace is checkSecretPlaces for a volume target: CHAP shows its secret to the portal, as a hash, and the machine is told it.
+// checkVolumeSecretPlace is checkSecretPlaces for a volume target. CHAP shows its secret to the portal, as a hash, and rackd tells
+// it to the machine.
 func (s *Server) checkVolumeSecretPlace(ctx context.Context, r *Request, tx *store.Tx, before, v *store.VolumeTarget) error {
 	kept := keptSecrets("", v.Properties, before.Properties)
 	moved := slices.DeleteFunc(movedFields(before.Properties, v.Properties), func(field string) bool { return !slices.Contains(portalFields, field) })

@@ -252,7 +252,7 @@ func TestPosts(t *testing.T) {
 			if w.Code != want {
 				t.Errorf("%s %s is answered %d, want %d", method, path, w.Code, want)
 			}
-			// Whose machine it is may read the code at its BMC: nobody holds connections by it.
+			// Whose machine it is may read the code at its BMC: it is no right to connections.
 			if method == "POST" && w.Header().Get("Connection") != "close" {
 				t.Errorf("%s: the connection stays", path)
 			}

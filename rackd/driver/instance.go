@@ -151,7 +151,7 @@ func staysSecure(ctx context.Context, t *Task, s SecureBooter) (bool, error) {
 
 // SetSecureBoot switches secure boot for what boots next, where the instance asks for it, and reads back. A machine
 // without secure boot is an error where it is to be on. It is not switched off where it was on before the instance. Who uses a machine does
-// not decide whether its firmware starts what nobody has signed.
+// not decide whether its firmware starts what has no signature.
 func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 	if !SecureBootAsked(t.Node) {
 		return nil
