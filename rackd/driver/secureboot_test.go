@@ -58,7 +58,7 @@ func (s secured) SetSecureBoot(_ context.Context, _ driver.Fence, _ *node.Docume
 }
 
 // An instance that asks for secure boot, as its user may, does not switch off what the operator has on: not for its deploy, nor for a
-// rescue, nor with its end. The ramdisk would come unsigned from whoever is on the wire.
+// rescue, nor with its end. The ramdisk would come from a stranger on the wire.
 func TestSecureBootStaysAsItWas(t *testing.T) {
 	for _, was := range []bool{true, false} {
 		kind := fake.New(fake.Options{}).Type()

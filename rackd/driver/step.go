@@ -133,7 +133,7 @@ type Task struct {
 	WorkID string
 	// LetGo changes when an operator lets the flow go from a hold.
 	LetGo string
-	// Deploys: the flow deploys an instance, and none anew that the machine has.
+	// Deploys: the flow deploys an instance, and is no rebuild.
 	Deploys bool
 	// Entered is when the running step began (the first time, not this run).
 	Entered time.Time

@@ -86,7 +86,7 @@ type Cache struct {
 	turns     map[string]*turn
 	derived   map[string]string // by image and way, what was made of it
 	verifying chan struct{}     // held by whoever reads an image to verify it
-	making    chan struct{}     // a place is held by whoever makes an image of another
+	making    chan struct{}     // holds a value for each image that is made of another now
 }
 
 // entry is a file of the cache; Cache.mu guards it.

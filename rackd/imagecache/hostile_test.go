@@ -51,7 +51,7 @@ func TestAFewImagesAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// Addresses that nobody asks for any more take no memory: who may deploy chooses them.
+// Addresses that no caller asks for any more take no memory: who may deploy chooses them.
 func TestAddressesAreForgotten(t *testing.T) {
 	o := newOrigin(t)
 	c := openCache(t, Config{})

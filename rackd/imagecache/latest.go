@@ -75,7 +75,7 @@ type turn struct {
 	wanted int // callers that have it or wait for it; guarded by Cache.mu
 }
 
-// turn waits for the caller's turn, which ends with done. What nobody waits for any more is forgotten: tenants choose the addresses.
+// turn waits for the caller's turn, which ends with done. It is forgotten with the last who waits for it: tenants choose the addresses.
 func (c *Cache) turn(ctx context.Context, of string) (done func(), err error) {
 	c.mu.Lock()
 	t := c.turns[of]

@@ -69,7 +69,7 @@ func (f Fetching) Check(ip netip.Addr) error {
 const lookFor = 5 * time.Second
 
 // CheckURL returns a *RefusedError for a URL that nothing is fetched from. It is for what a BMC is told to fetch, which reaches networks
-// that the caller does not. A host that has no address here passes: whoever fetches may know it.
+// that the caller does not. A host that has no address here passes: the BMC may know it.
 func (f Fetching) CheckURL(ctx context.Context, raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil {
