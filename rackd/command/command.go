@@ -80,7 +80,7 @@ type flags struct {
 	CacheGiB     float64        `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string       `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
 	PlainOCI     []string       `name:"plain-registries" help:"OCI registries that are spoken to without TLS, each as an oci:// address names it." env:"RACKD_PLAIN_REGISTRIES" placeholder:"HOST:PORT" group:"Machines"`
-	NoFetchFrom  []netip.Prefix `help:"Networks that are forbidden for the URLs of images, checksums and config drives, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	NoFetchFrom  []netip.Prefix `help:"Networks that are forbidden for the URLs of images, checksums and config drives, and for those that callers have BMCs read, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
 	FetchFrom    []netip.Prefix `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Time limit of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`

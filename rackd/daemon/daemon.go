@@ -223,7 +223,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		c.Log.Warn("reading a bucket again from its beginning", "bucket", bucket, "error", err)
 		m.Reread(bucket)
 	}
-	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
+	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{}, Reach: c.Fetching.CheckURL,
 		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {

@@ -128,7 +128,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
 	door := agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log)
 	if r.events != nil {
-		door.Beside(bmcevents.Prefix, r.events.Handler(agentdoor.Known))
+		door.Beside(bmcevents.Prefix, r.events.Handler())
 	}
 	g.Go(func() error { return door.Serve(ctx, l.agents, r.identities) })
 	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts}

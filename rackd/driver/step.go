@@ -133,12 +133,17 @@ type Task struct {
 	WorkID string
 	// LetGo changes when an operator lets the flow go from a hold.
 	LetGo string
+	// Deploys: the flow deploys an instance, and is no rebuild.
+	Deploys bool
 	// Entered is when the running step began (the first time, not this run).
 	Entered time.Time
 	Agent   Agent
 	Images  Images
 	// Media are those that the ramdisk boots from; nil: this rackd serves none.
-	Media  Media
+	Media Media
+	// Reach returns an error for a URL that a BMC is not told to read for a caller, such as one into the BMCs' own networks;
+	// nil: any may be.
+	Reach  func(ctx context.Context, url string) error
 	Record Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)

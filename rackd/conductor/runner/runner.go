@@ -279,7 +279,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	}
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.deps.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.Boot().Number) }
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.deps.Images, Media: r.media(), Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r,
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)
