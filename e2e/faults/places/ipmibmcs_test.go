@@ -41,13 +41,13 @@ const (
 )
 
 const (
-	lateness = 1200 * time.Millisecond
+	lateness = 700 * time.Millisecond
 	// starting is how long a BMC is away that starts again. It takes a new firmware as long, now and then.
-	starting    = 500 * time.Millisecond
-	newFirmware = 4 * time.Second
+	starting    = 300 * time.Millisecond
+	newFirmware = 2 * time.Second
 )
 
-// moodyIPMI says what becomes of each datagram: one in ten comes to grief, and one login in fifty is refused. A BMC that starts again is
+// moodyIPMI says what becomes of each datagram: one in five comes to grief, and one login in twenty is refused. A BMC that starts again is
 // away for a while.
 func moodyIPMI(seed uint64) func(login bool) (mishap, time.Duration) {
 	var mu sync.Mutex
@@ -56,9 +56,9 @@ func moodyIPMI(seed uint64) func(login bool) (mishap, time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case login && draw.IntN(50) == 0:
+		case login && draw.IntN(20) == 0:
 			return refusal, 0
-		case draw.IntN(10) > 0:
+		case draw.IntN(5) > 0:
 			return sound, 0
 		}
 		away := starting
@@ -76,6 +76,8 @@ type badIPMI struct {
 	mood    atomic.Pointer[func(bool) (mishap, time.Duration)]
 	// needless counts orders that a machine had carried out already: power on of one that is on, or off of one that is off.
 	needless atomic.Int64
+	// came counts mishaps.
+	came [refusal + 1]atomic.Int64
 
 	mu     sync.Mutex
 	inner  *inner // of the server that runs
@@ -228,6 +230,7 @@ func (b *badIPMI) take() {
 		var away time.Duration
 		if mood := b.mood.Load(); mood != nil {
 			fate, away = (*mood)(kindOf(buffer[:n]) == rakp1)
+			b.came[fate].Add(1)
 		}
 		switch fate {
 		case dropped:
@@ -300,7 +303,7 @@ func TestBadIPMI(t *testing.T) {
 		t.Cleanup(m.Close)
 		bad[i] = newBadIPMI(t, m)
 	}
-	flags := []string{"--drivers", "ipmi", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s", "--bmc-timeout", "2s"}
+	flags := []string{"--drivers", "ipmi", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s", "--bmc-timeout", "1s"}
 	r.start(t, spareName, spare, "", flags...)
 	victim := r.start(t, "bad-1", lane(0), "", flags...)
 	r.start(t, "bad-2", lane(0), "", flags...)
@@ -326,11 +329,17 @@ func TestBadIPMI(t *testing.T) {
 		b.mood.Store(&mood)
 	}
 	r.switchedOnce(t, all, j, victim)
+	var came [refusal + 1]int64
 	for i, b := range bad {
+		for kind := range came {
+			came[kind] += b.came[kind].Load()
+		}
 		if n := b.needless.Load(); n > 0 {
 			t.Errorf("%s was given %d orders that it had carried out already", all[i].machine, n)
 		}
 	}
+	t.Logf("of the datagrams to the BMCs %d were taken well, %d late, %d lost, %d halved, %d twice, %d dropped; BMCs started again at %d and after %d, and refused %d logins",
+		came[sound], came[late], came[lost], came[half], came[twice], came[dropped], came[startsNow], came[startsOn], came[refusal])
 	said, err := os.ReadFile(victim.log)
 	if err != nil || strings.Contains(string(said), ipmiPassword) {
 		t.Errorf("the log of a rackd holds a password: %v", err)
