@@ -48,7 +48,7 @@ func (m Management) NamedSteps(n *node.Document) []driver.Step {
 			list = append(list, s)
 		}
 	}
-	return append(list, m.firmwareSteps(n)...)
+	return append(append(list, m.securitySteps(step)...), m.firmwareSteps(n)...)
 }
 
 func (m Management) resetILO(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
