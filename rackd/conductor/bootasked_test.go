@@ -47,8 +47,8 @@ func (b *bootable) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Do
 	return err
 }
 
-// A boot device that a request has set is not taken for one that the BMC has forgotten the other of, although central has not yet
-// taken in that it was set. Once central has, the guard holds that one.
+// The guard leaves a boot device that a request has set, although central has not yet taken in that it was set. Once central has, the
+// guard holds that one.
 func TestTheGuardKnowsOfRequests(t *testing.T) {
 	const disk, pxe, cdrom = "disk", "pxe", "cdrom"
 	for name, c := range map[string]struct {

@@ -55,8 +55,8 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 	}
 }
 
-// A rackd dies in the middle of a reset that its driver makes of off and on. Its successor leaves no machine off: it switches on one that it
-// finds off, which is the rest of the reboot. Of one that is on it is not known whether it was reset.
+// A rackd dies in the middle of a reset that its driver makes of off and on. Its successor leaves no machine off: it switches on one
+// that it finds off, which is the rest of the reboot. Of one that is on it is not known whether it was reset.
 func TestAResetWhoseRackdDies(t *testing.T) {
 	for name, c := range map[string]struct {
 		beside bool // a flow that waits in the ramdisk

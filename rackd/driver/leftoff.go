@@ -14,8 +14,8 @@ const (
 )
 
 // LeftOff reports whether a reset that may have been cut short has left the machine off: hardware without a reset is switched off and on,
-// and who was to switch it on may have died in between. A machine that is still on may be on its way to off, so it is looked at for a while.
-// Errors are the BMC's; where nothing tells the machine's power, it is not known to be off.
+// and the rackd that was to switch it on may have died in between. A machine that is still on may be on its way to off, so it is looked
+// at for a while. Errors are the BMC's; where nothing tells the machine's power, it is not known to be off.
 func (t *Task) LeftOff(ctx context.Context) (bool, error) {
 	if !t.Hardware.Can(PowerOff) {
 		return false, nil

@@ -89,8 +89,8 @@ func (r *relay) serve(conn net.Conn) {
 	}
 }
 
-// TestARebootOfOffAndOn kills the owner of a reboot at each place of it, of a machine whose power must not be switched off, with a driver that makes
-// a reset of off and on. No machine is left off, and none is switched off twice.
+// TestARebootOfOffAndOn kills the owner of a reboot at each place of it. The driver makes a reset of off and on. No machine is left off,
+// and none is switched off twice.
 func TestARebootOfOffAndOn(t *testing.T) {
 	r := newRig(t)
 	flags := []string{"--drivers", "iboot", "--bmc-networks", "127.0.0.0/8"}

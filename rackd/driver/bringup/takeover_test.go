@@ -92,7 +92,8 @@ func TestWhatAStartUsesUpIsTold(t *testing.T) {
 	}
 }
 
-// So it is with a reset into the instance: of a machine that its successor finds off the rest is done, and one that is on is not reset again.
+// So it is with a reset into the instance: of a machine that its successor finds off the rest is done, and one that is on is not reset
+// again.
 func TestAResetIntoTheInstanceInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		state  driver.PowerState

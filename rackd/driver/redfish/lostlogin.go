@@ -17,7 +17,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
-// BMCs have few sessions: an iDRAC has eight. A login whose answer was lost may have left one, and nobody has its token.
+// BMCs have few sessions: an iDRAC has eight. A login whose answer was lost may have left one, whose token is lost.
 const (
 	// sessionLife is how long a BMC keeps a session that is not used, where nothing else was set: half an hour.
 	sessionLife = 30 * time.Minute
@@ -124,10 +124,10 @@ type shownSession struct {
 // mostSessions bounds the sessions that are looked at.
 const mostSessions = 32
 
-// reclaim ends the sessions that lost logins have left at a BMC. A session is this rackd's if it is of the same user, from the address
-// that the BMC shows for the session at hand, and was opened while such a login was under way. The session at hand tells what the BMC's clock
-// shows. It was opened by a login between from and to. Of a BMC that shows less no session is ended: it may be a person's, or another
-// program's. done reports whether what was lost is accounted for.
+// reclaim ends the sessions that lost logins have left at a BMC. A session is this rackd's if three things hold. It is of the same user
+// and kind. It comes from the address that the BMC shows for the session at hand. It was opened while such a login was under way. The
+// session at hand, opened between from and to, tells what the BMC's clock shows. Of a BMC that shows less no session is ended: it may be
+// a person's, or another program's. done reports whether what was lost is accounted for.
 func reclaim(ctx context.Context, c *gofish.APIClient, a account, lost []lostLogin, from, to time.Time) (ended int, done bool) {
 	own, err := c.GetSession()
 	if err != nil || !strings.HasPrefix(own.ID, "/") {
@@ -169,7 +169,8 @@ func reclaim(ctx context.Context, c *gofish.APIClient, a account, lost []lostLog
 	return ended, done && ctx.Err() == nil
 }
 
-// within reports whether a session was created while a login was under way, by the BMC's clock, which showed now at a moment between from and to.
+// within reports whether a session was created while a login was under way, by the BMC's clock. That showed now at a moment between from
+// and to.
 func within(created time.Time, lost []lostLogin, now, from, to time.Time) bool {
 	for _, l := range lost {
 		earliest, latest := now.Add(-to.Sub(l.from)-slack), now.Add(-from.Sub(l.to)+slack)

@@ -89,8 +89,8 @@ func newDesk(t *testing.T) (*desk, *emulator) {
 	return d, e
 }
 
-// The session of a login whose answer was lost is ended by the next login. Those of others stay: another user's, another address's, those of
-// an hour ago or of later, those of another kind, and those that the BMC tells too little of.
+// The session of a login whose answer was lost is ended by the next login. Those of others stay: another user's, another address's,
+// those of an hour ago, those of another kind, and those that the BMC tells too little of.
 func TestTheSessionOfALostLogin(t *testing.T) {
 	k, e := newDesk(t)
 	d := newDriver(t, Options{})
