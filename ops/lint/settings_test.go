@@ -33,7 +33,7 @@ var settings = map[string]map[string]string{
 		"--power-recovery": "machines whose host was paused are well again within the test",
 	},
 	"e2e/faults/places": {"--deadline": "what waits for a machine that a person has switched off ends within the test", "--power-sync": "nothing but the flow writes", "--dhcp": "the machines are processes on loopback",
-		"--power-recovery": "BMCs that refuse a right login are asked again within the test"},
+		"--power-recovery": "BMCs that refuse a right login are asked again within the test", "--bmc-timeout": "answers that are lost are given up within the test"},
 	"ops/virtual/fleet": {"--dhcp": "the machines are processes on loopback", "--heartbeat-timeout": "flows at any heartbeat are what a test is about",
 		"--deadline": "a machine that boots nothing fails within the test"},
 	"e2e/scenario": {

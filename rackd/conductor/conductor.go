@@ -160,6 +160,8 @@ type Conductor struct {
 	told map[string]told
 	// takes are how often this rackd has taken a node's work, by node.
 	takes map[string]takes
+	// boots are boot devices that requests have set, by node, until documents show them.
+	boots map[string]*bootAsked
 }
 
 // New returns a conductor that is idle until Run.
@@ -167,7 +169,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
+	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}}
 	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
 	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c}, Reach: cfg.Reach,
 		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})

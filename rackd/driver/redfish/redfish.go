@@ -69,7 +69,7 @@ func New(o Options) *Driver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Dialect = o.Dialect.orOwn()
-	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	return &Driver{again: newAgains(), pool: &pool{opts: o, Pool: bmc.NewPool[*session](bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
