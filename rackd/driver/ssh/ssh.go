@@ -137,10 +137,8 @@ func parse(n *node.Document) (t target, err error) {
 	if err != nil {
 		return refuse(driver.Refuse("%s is no private key in PEM, or %s is not its passphrase", fieldKey, fieldPassword))
 	}
-	if hostKey := n.DriverString(fieldHostKey); !strings.EqualFold(hostKey, "false") {
-		if t.hostKey, _, _, _, err = xssh.ParseAuthorizedKey([]byte(hostKey)); err != nil {
-			return refuse(driver.Refuse("%s is no public key such as \"ssh-ed25519 AAAA…\": it says which host is the right one. false skips the check", fieldHostKey))
-		}
+	if t.hostKey, err = bmc.HostKey(fieldHostKey, n.DriverString(fieldHostKey)); err != nil {
+		return refuse(err)
 	}
 	for _, p := range n.Ports {
 		t.macs = append(t.macs, bare(p.Address))
