@@ -38,14 +38,47 @@ func HostKey(field, text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// Dial connects and logs in, as long as ctx allows. Refused credentials are marked by RefusedLogin.
+// Dial connects and logs in, as long as ctx allows. Refused credentials are marked by RefusedLogin. A password is sent once: hosts
+// count what they refuse.
 func (s SSH) Dial(ctx context.Context, timeout time.Duration, networks outbound.BMCs) (*ssh.Client, error) {
+	var methods []ssh.AuthMethod
+	if s.Key != nil {
+		methods = append(methods, ssh.PublicKeys(s.Key))
+	}
+	sent := false
+	if s.Password != "" {
+		methods = append(methods, ssh.PasswordCallback(func() (string, error) { sent = true; return s.Password, nil }))
+	}
+	client, err := s.dial(ctx, timeout, networks, methods)
+	if isRefusedLogin(err) && s.Password != "" && !sent {
+		// The host asks for passwords by questions alone.
+		return s.dial(ctx, timeout, networks, []ssh.AuthMethod{ssh.KeyboardInteractive(s.answer)})
+	}
+	return client, err
+}
+
+// errQuestion is what a host asks that is not the password.
+var errQuestion = errors.New("the host asks for more than a password")
+
+// answer answers a host's question for the password.
+func (s SSH) answer(_, _ string, questions []string, echos []bool) ([]string, error) {
+	switch {
+	case len(questions) == 0:
+		return nil, nil // a greeting
+	case len(questions) > 1 || echos[0]:
+		return nil, errQuestion
+	}
+	return []string{s.Password}, nil
+}
+
+// dial is Dial by these methods.
+func (s SSH) dial(ctx context.Context, timeout time.Duration, networks outbound.BMCs, methods []ssh.AuthMethod) (*ssh.Client, error) {
 	wire, err := outbound.Dialer(timeout, networks.Check).DialContext(ctx, "tcp", s.Address)
 	if err != nil {
 		return nil, &Lost{Err: err}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
-	client, err := s.login(wire)
+	client, err := s.login(wire, methods)
 	if err != nil {
 		stop()
 		wire.Close()
@@ -59,53 +92,22 @@ func (s SSH) Dial(ctx context.Context, timeout time.Duration, networks outbound.
 }
 
 // login makes a client of a connection.
-func (s SSH) login(wire net.Conn) (*ssh.Client, error) {
-	config := &ssh.ClientConfig{User: s.User, HostKeyCallback: ssh.InsecureIgnoreHostKey()} // the operator said so, on this node
+func (s SSH) login(wire net.Conn, methods []ssh.AuthMethod) (*ssh.Client, error) {
+	config := &ssh.ClientConfig{User: s.User, Auth: methods, HostKeyCallback: ssh.InsecureIgnoreHostKey()} // the operator said so, on this node
 	if s.HostKey != nil {
 		config.HostKeyCallback, config.HostKeyAlgorithms = ssh.FixedHostKey(s.HostKey), algorithms(s.HostKey.Type())
-	}
-	if s.Key != nil {
-		config.Auth = append(config.Auth, ssh.PublicKeys(s.Key))
-	}
-	if s.Password != "" {
-		config.Auth = append(config.Auth, s.byPassword()...)
 	}
 	conn, channels, requests, err := ssh.NewClientConn(wire, s.Address, config)
 	if err == nil {
 		return ssh.NewClient(conn, channels, requests), nil
 	}
 	switch {
-	case strings.Contains(err.Error(), "unable to authenticate"), errors.Is(err, errAsked):
+	case strings.Contains(err.Error(), "unable to authenticate"), errors.Is(err, errQuestion):
 		return nil, RefusedLogin(&Failure{Class: Denied, Said: err.Error()})
 	case strings.Contains(err.Error(), "host key mismatch"):
 		return nil, &Failure{Class: Invalid, Said: "with another key than " + s.HostKeyField + "; correct it if the host has a new one"}
 	}
 	return nil, &Lost{Err: err}
-}
-
-// errAsked: the host has refused the password, and asks for it once more by another method.
-var errAsked = errors.New("the host has refused the password")
-
-// byPassword are the two methods by which hosts ask for a password. It is sent by one of them: hosts count what they refuse.
-func (s SSH) byPassword() []ssh.AuthMethod {
-	asked := false
-	once := func() (string, error) {
-		if asked {
-			return "", errAsked
-		}
-		asked = true
-		return s.Password, nil
-	}
-	return []ssh.AuthMethod{ssh.PasswordCallback(once), ssh.KeyboardInteractive(func(_, _ string, questions []string, echos []bool) ([]string, error) {
-		if len(questions) == 0 {
-			return nil, nil // a greeting
-		}
-		if len(questions) != 1 || echos[0] {
-			return nil, errAsked
-		}
-		password, err := once()
-		return []string{password}, err
-	})}
 }
 
 // algorithms are those by which a host shows a key of that type.

@@ -18,9 +18,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
 
-// crossing is a boot sector that carries each byte from one serial port to the other: it polls both, 8N1, with their buffers on.
-const crossing = "fa31c08ed8bafb03b003eebafb02eebafa03b001eebafa02eebafc03b003eebafc02ee" +
-	"bafd03eca8017414baf803ec88c3bafd02eca82074fbbaf80288d8eebafd02eca80174dcbaf802ec88c3bafd03eca82074fbbaf80388d8eeebc6"
+// crossing is a boot sector that carries each byte from one serial port to the other: it polls both, 8N1, with their buffers on,
+// and pauses between, so that QEMU gets to its other work.
+const crossing = "fa31c08ed8bafb03b003eebafb02eebafa03b001eebafa02eebafc03b003eebafc02eeb9b80be2febafd03eca8017414" +
+	"baf803ec88c3bafd02eca82074fbbaf80288d8eebafd02eca80174d7baf802ec88c3bafd03eca82074fbbaf80388d8eeebc1"
 
 // computer is a machine of QEMU that libvirtd keeps. What comes in at its first serial port goes out at its second one, where
 // the test is, and the other way round.
