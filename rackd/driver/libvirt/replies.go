@@ -39,7 +39,7 @@ var lengths = map[uint32]uint64{
 
 // replies is a connection to a libvirt that passes on whole replies and nothing else, each once. go-libvirt believes each length that
 // it reads: it makes room for it before the bytes are there, and panics at one that is too short. Two replies to one call would
-// stop it for ever, and so would a stream that nobody reads: packets of streams go past it. One goroutine reads.
+// stop it for ever, and so would a stream without a reader: packets of streams go past it. One goroutine reads.
 type replies struct {
 	net.Conn
 	rest []byte       // of a reply that is being read

@@ -37,8 +37,10 @@ func (d *Driver) webSocket(ctx context.Context, f driver.Fence, b *session, a ac
 	}
 	transport := &http.Transport{DialContext: outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext, TLSClientConfig: config,
 		TLSHandshakeTimeout: o.ConnectTimeout, ResponseHeaderTimeout: o.ReadTimeout, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	dial, cancel := context.WithTimeout(ctx, o.ConnectTimeout+o.ReadTimeout)
+	defer cancel()
 	alone := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	conn, resp, err := websocket.Dial(ctx, a.endpoint+path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport, CheckRedirect: alone},
+	conn, resp, err := websocket.Dial(dial, a.endpoint+path, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport, CheckRedirect: alone},
 		HTTPHeader: header, Subprotocols: []string{"binary"}, CompressionMode: websocket.CompressionDisabled})
 	switch {
 	case err == nil:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -57,16 +56,21 @@ func TestMain(m *testing.M) {
 
 func foreign(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") != "1" {
-		t.Skip("needs root, sshd, openssl and QEMU (Debian's openssh-server, openssl and qemu-system-x86); set IRONYARD_E2E=1")
+		t.Skip("needs root, sshd, openssl and websockify (Debian's openssh-server, openssl and websockify); set IRONYARD_E2E=1")
 	}
 }
 
-// until waits for what a program that was started brings.
-func until(t *testing.T, what string, said *bytes.Buffer, there func() bool) {
+// answers waits until a program that was started listens.
+func answers(t *testing.T, at string, said fmt.Stringer) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !there(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		conn, err := net.Dial("tcp", at)
+		if err == nil {
+			conn.Close()
+			return
+		}
 		if time.Now().After(end) {
-			t.Fatalf("%s is not there\n%s", what, said.String())
+			t.Fatalf("%v\n%s", err, said)
 		}
 	}
 }
@@ -111,20 +115,6 @@ func (k *keyboard) say(text string) {
 	}
 }
 
-// start runs a program until the test ends, or until stop is called.
-func start(t *testing.T, said *bytes.Buffer, name string, args ...string) (stop func()) {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = said, said
-	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	t.Cleanup(stop)
-	return stop
-}
-
 func consoleNode(b *redfishtest.BMC, more map[string]any) *node.Document {
 	info := map[string]any{"redfish_address": b.URL, "redfish_username": redfishtest.User, "redfish_password": redfishtest.Password, "redfish_verify_ca": b.CA}
 	for k, v := range more {
@@ -144,7 +134,6 @@ type sshd struct {
 	dir, hostKey string
 	at           int
 	said         syncBuffer
-	stop         func()
 }
 
 // syncBuffer is what a program says while it runs.
@@ -215,18 +204,9 @@ func startSSHD(t *testing.T, socket, command string) *sshd {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	t.Cleanup(s.stop)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.at))
-		if err == nil {
-			conn.Close()
-			return s
-		}
-		if time.Now().After(end) {
-			t.Fatalf("sshd does not answer: %v\n%s", err, s.said.String())
-		}
-	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	answers(t, fmt.Sprintf("127.0.0.1:%d", s.at), &s.said)
+	return s
 }
 
 // A real sshd leads to the console, as the BMCs' do: by a port of its own, and by a command of a command line.
@@ -235,27 +215,8 @@ func TestConsoleConformanceWithSSHD(t *testing.T) {
 	for name, command := range map[string]string{"a port of its own": "", "through the command line": "cd system1/sol1; start"} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
-				k := &keyboard{}
-				folder, err := os.MkdirTemp("", "port")
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = os.RemoveAll(folder) })
-				l, err := net.Listen("unix", filepath.Join(folder, "s"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				go func() {
-					for {
-						c, err := l.Accept()
-						if err != nil {
-							return
-						}
-						go k.add(c)
-					}
-				}()
-				s := startSSHD(t, l.Addr().String(), command)
+				k, socket := newPort(t)
+				s := startSSHD(t, socket, command)
 				relay := newRelay(t, fmt.Sprintf("127.0.0.1:%d", s.at))
 				b := redfishtest.Start(t, "Contoso", nil)
 				told := map[string]any{"ServiceEnabled": true, "Port": relay.Addr().(*net.TCPAddr).Port, "SharedWithManagerCLI": command != "", "ConsoleEntryCommand": command}
@@ -326,43 +287,49 @@ func (r *relay) cut() {
 	}
 }
 
-// crossing is a boot sector that carries each byte from one serial port to the other (rackd/driver/libvirt has the same).
-const crossing = "fa31c08ed8bafb03b003eebafb02eebafa03b001eebafa02eebafc03b003eebafc02eeb9b80be2febafd03eca8017414baf803ec88c3bafd02eca82074fbba" +
-	"f80288d8eebafd02eca80174d7baf802ec88c3bafd03eca82074fbbaf80388d8eeebc1"
-
-// A real machine's serial port as a WebSocket: QEMU serves it, behind a BMC that asks who is there, as OpenBMC's does.
-func TestConsoleConformanceWithQEMUsWebSocket(t *testing.T) {
-	foreign(t)
-	dir, err := os.MkdirTemp("", "qemu")
+// newPort is a serial port at a socket.
+func newPort(t *testing.T) (k *keyboard, socket string) {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "port")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sector, err := hex.DecodeString(crossing)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	l, err := net.Listen("unix", filepath.Join(folder, "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sector = append(append(sector, make([]byte, 510-len(sector))...), 0x55, 0xaa)
-	disk, second := filepath.Join(dir, "disk"), filepath.Join(dir, "com2")
-	if err := os.WriteFile(disk, append(sector, make([]byte, 1<<20-512)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	at := freePort(t)
-	var said bytes.Buffer
-	start(t, &said, "qemu-system-x86_64", "-display", "none", "-machine", "pc", "-m", "16", "-net", "none", "-drive", "format=raw,file="+disk,
-		"-chardev", fmt.Sprintf("socket,id=com1,host=127.0.0.1,port=%d,server=on,wait=off,websocket=on", at), "-serial", "chardev:com1",
-		"-chardev", "socket,id=com2,server=on,wait=off,path="+second, "-serial", "chardev:com2")
-	k := &keyboard{}
-	until(t, "QEMU", &said, func() bool {
-		c, err := net.Dial("unix", second)
-		if err == nil {
+	t.Cleanup(func() { l.Close() })
+	k = &keyboard{}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
 			go k.add(c)
 		}
-		return err == nil
-	})
-	to, _ := url.Parse(fmt.Sprintf("http://127.0.0.1:%d", at))
-	serve := func(t *testing.T) (*redfishtest.BMC, *relay) {
-		before := newRelay(t, to.Host)
+	}()
+	return k, l.Addr().String()
+}
+
+// A real server of WebSockets carries the console, behind a BMC that asks who is there, as OpenBMC's does.
+func TestConsoleConformanceWithWebsockify(t *testing.T) {
+	foreign(t)
+	k, socket := newPort(t)
+	at := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	var said syncBuffer
+	cmd := exec.Command("websockify", "--unix-target="+socket, at)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	answers(t, at, &said)
+	drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
+		from := len(k.text())
+		before := newRelay(t, at)
 		b := redfishtest.Start(t, "", nil)
 		b.At["/redfish/v1/Managers/1"]["Model"] = "OpenBmc"
 		inner := b.Config.Handler
@@ -378,27 +345,8 @@ func TestConsoleConformanceWithQEMUsWebSocket(t *testing.T) {
 				redfishtest.Refuse(w, known.Code, "who are you")
 				return
 			}
-			r.URL.Path = "" // QEMU's has no path
 			proxy.ServeHTTP(w, r)
 		})
-		return b, before
-	}
-	b, _ := serve(t)
-	line, err := newConsole(t).OpenConsole(t.Context(), &drivertest.Fence{}, consoleNode(b, nil))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said.String())
-	}
-	until(t, "the machine's program", &said, func() bool {
-		if err := line.Write(t.Context(), []byte("u")); err != nil {
-			t.Fatal(err)
-		}
-		return strings.Contains(k.text(), "u")
-	})
-	line.Close(t.Context())
-	time.Sleep(300 * time.Millisecond) // what was typed is on its way
-	drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
-		b, before := serve(t)
-		from := len(k.text())
 		m := b.Machine(nil, nil, func(string) map[string]any { return nil })
 		return &drivertest.SerialPort{Console: newConsole(t), Node: consoleNode(b, nil), Secret: redfishtest.Password, Say: k.say, Typed: func() string { return k.text()[from:] },
 			Hang: m.Hang, Deny: m.Deny, Logins: m.Logins,
