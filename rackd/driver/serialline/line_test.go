@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,8 @@ import (
 // silent is a stream whose other end takes nothing, says nothing and is asked whether it is there.
 type silent struct {
 	closed chan struct{}
-	asked  int
-	gone   bool
+	asked  atomic.Int64
+	gone   atomic.Bool
 	wrote  chan []byte
 }
 
@@ -36,8 +37,8 @@ func (s *silent) Write(p []byte) error {
 func (s *silent) Break() error { return driver.ErrUnsupported }
 
 func (s *silent) Alive(ctx context.Context) error {
-	s.asked++
-	if !s.gone {
+	s.asked.Add(1)
+	if !s.gone.Load() {
 		return nil
 	}
 	<-ctx.Done()
@@ -68,10 +69,10 @@ func TestALineWhoseOtherEndIsGoneEnds(t *testing.T) {
 		}()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if len(why) > 0 || s.asked < 9 {
-			t.Fatalf("asked %d times, and it ended: %v", s.asked, <-why)
+		if len(why) > 0 || s.asked.Load() < 9 {
+			t.Fatalf("asked %d times, and it ended: %v", s.asked.Load(), <-why)
 		}
-		s.gone = true
+		s.gone.Store(true)
 		began := time.Now()
 		err := <-why
 		if took := time.Since(began); took > time.Minute || !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "does not answer") {
