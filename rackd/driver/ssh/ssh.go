@@ -2,7 +2,7 @@
 // its virtualisation: virsh, VirtualBox, VMware ESXi, Parallels and XenServer.
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/libvirt for libvirt's descriptions, rackd/driver/nextboot,
-// rackd/outbound, protocol and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of
+// protocol and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of
 // rackd/driver/bmc. Invariants:
 //   - A machine is the only one with a MAC address of the node's ports. It is looked at again before each order.
 //   - The host's key is checked, unless the operator says on the node that it is not.
