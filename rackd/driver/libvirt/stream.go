@@ -34,7 +34,7 @@ type stream struct {
 }
 
 func newStream(s *session) *stream {
-	return &stream{s: s, packets: make(chan []byte, 4), closed: make(chan struct{})}
+	return &stream{s: s, packets: make(chan []byte, 1), closed: make(chan struct{})}
 }
 
 // take takes a packet off the wire. The goroutine that reads the connection calls it. Packets of other streams are dropped.
