@@ -2,7 +2,8 @@
 // serial console and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/driver/serialline,
-// rackd/outbound, protocol, gofish, golang.org/x/crypto/ssh and github.com/coder/websocket. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
+// rackd/outbound, protocol, gofish, golang.org/x/crypto/ssh and github.com/coder/websocket.
+// Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine carries the work and its epoch in headers.
 //   - Each call reads before it writes, and writes nothing that is already so.

@@ -1,4 +1,4 @@
-package serialline_test
+package consoles
 
 import (
 	"bytes"
