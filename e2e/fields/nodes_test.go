@@ -164,6 +164,8 @@ var driverInfo = table{
 	"driver_info redfish_auth_type":                 by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_identity":                  by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_password":                  by("rackd/driver/redfish.readOwn"),
+	"driver_info redfish_ssh_host_key":              by("rackd/driver/redfish.termsOf"),
+	"driver_info redfish_ssh_shared_cli":            by("rackd/driver/redfish.termsOf"),
 	"driver_info redfish_system_id":                 by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_username":                  by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_verify_ca":                 by("rackd/driver/redfish.readOwn"),

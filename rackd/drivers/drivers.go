@@ -130,7 +130,7 @@ func Open(o Options) (*Set, error) {
 		irmcType(irmcs, scci, lan, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
-		withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}),
+		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
@@ -202,6 +202,11 @@ func fakeType(o Options) driver.Type {
 	return t
 }
 
+// redfishSerial is the serial console of machines whose BMC speaks Redfish.
+func redfishSerial(rf *redfish.Driver) driver.Named {
+	return driver.Named{Name: "redfish-serial", Impl: redfish.Console{Driver: rf}}
+}
+
 // redfishType is the hardware type redfish.
 func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
@@ -215,7 +220,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
-		"console":  {no("console")},
+		"console":  {no("console"), redfishSerial(rf)},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
 		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
 		"rescue":   rescues(o),
@@ -281,6 +286,12 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 // withManagement is a type without a BMC of which more than the power is reached: the boot device, too.
 func withManagement(t driver.Type, management ...driver.Named) driver.Type {
 	t.Interfaces["management"] = management
+	return t
+}
+
+// withConsole is a type with a console interface beside that of none, which stays the default.
+func withConsole(t driver.Type, console driver.Named) driver.Type {
+	t.Interfaces["console"] = append(t.Interfaces["console"], console)
 	return t
 }
 
