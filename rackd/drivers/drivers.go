@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/anaconda"
 	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
@@ -190,6 +191,7 @@ func deploys(o Options) []driver.Named {
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
 	live := ramdisk.New(write, o.Bringup)
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
+		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)},
 		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
