@@ -72,9 +72,7 @@ func (r *Runner) hear() bool {
 		if said.Boot != number {
 			continue
 		}
-		if before != said.Reported {
-			r.Phase("installer", said.Status+": "+said.Message)
-		}
+		r.Phase("installer "+said.Status, said.Message)
 		raw, err := json.Marshal(said.Reported)
 		if err != nil {
 			continue
