@@ -107,7 +107,7 @@ func environment(folder, dir string) []string {
 		return append(env, "ANSIBLE_CONFIG="+own)
 	}
 	// As in Ironic: a ramdisk makes its host key when it boots.
-	return append(env, "ANSIBLE_CONFIG=/dev/null", "ANSIBLE_HOST_KEY_CHECKING=False", "ANSIBLE_SSH_PIPELINING=True",
+	return append(env, "ANSIBLE_CONFIG="+filepath.Join(dir, emptyConfig), "ANSIBLE_HOST_KEY_CHECKING=False", "ANSIBLE_SSH_PIPELINING=True",
 		"ANSIBLE_SSH_EXTRA_ARGS=-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR")
 }
 

@@ -75,6 +75,9 @@ func operated(text string) bool {
 	return false
 }
 
+// emptyConfig is a configuration of Ansible's that says nothing.
+const emptyConfig = "ansible.cfg"
+
 // at is where the ramdisk's SSH server is.
 type at struct {
 	host string
@@ -134,6 +137,10 @@ func write(ctx context.Context, t *driver.Task, dir string, to at, served driver
 		"conductor": map[string]any{"hosts": map[string]any{"conductor": map[string]any{"ansible_connection": "local"}}},
 		"ironic": map[string]any{"hosts": map[string]any{n.UUID: map[string]any{"ansible_host": to.host, "ansible_port": to.port, "ansible_user": user,
 			"ironic_extra": map[string]any{}}}},
+	}
+	// Else Ansible would read the one of rackd's host or user.
+	if err := os.WriteFile(filepath.Join(dir, emptyConfig), nil, 0o600); err != nil {
+		return nil, err
 	}
 	for name, content := range map[string]any{"variables.json": variables, "inventory.json": inventory} {
 		raw, err := json.Marshal(content)
