@@ -198,10 +198,10 @@ func rescues(o Options) []driver.Named {
 // deploys are the deploy interfaces of all real hardware. The first is the default.
 func deploys(o Options) []driver.Named {
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
-	live := ramdisk.New(write, o.Bringup)
+	live, container := ramdisk.New(write, o.Bringup), direct.Bootc{Interface: write}
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
 		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)}, {Name: "ansible", Impl: ansible.New(write, o.plays)},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "bootc", Impl: container}, {Name: "autodetect", Impl: autodetect.New(write, live, container)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
 // fakeType is the hardware type fake-hardware.

@@ -16,6 +16,7 @@ var instances = map[string]map[string]any{
 	"an image":                       {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
 	"a CD":                           {"boot_iso": "http://192.0.2.1/i.iso"},
 	"a kernel":                       {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
+	"a container":                    {"image_source": "oci://192.0.2.1/i", "image_disk_format": "bootc"},
 	"an image by netboot":            {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
 	"a CD, said to be a ramdisk":     {"boot_iso": "http://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
 	"a kernel, said to be a ramdisk": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": "true"},
@@ -28,11 +29,17 @@ func goes(boot, deploy, instance string) bool {
 	network := strings.HasSuffix(boot, "pxe")
 	chosen, said := strings.CutSuffix(instance, ", said to be a ramdisk")
 	if deploy == "autodetect" {
-		deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]
+		if deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]; instance == "a container" {
+			deploy = "bootc"
+		}
 	}
 	switch instance = chosen; deploy {
 	case "noop":
 		return true
+	case "bootc":
+		return instance == "a container"
+	case "ansible": // these rackds have no playbooks
+		return false
 	case "anaconda":
 		return instance == "an installer" && network
 	case "direct", "iscsi":
