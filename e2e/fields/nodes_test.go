@@ -244,7 +244,7 @@ func laidOut(info string) row {
 }
 
 const (
-	anaconda    = "it is for the deploy interface anaconda, which is not supported"
+	anaconda    = "it is for the deploy interface anaconda"
 	chosenSizes = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
 )
 
@@ -275,9 +275,9 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info local_gb", "ins
 	"instance_info image_type":               by("rackd/driver/direct.imageOf").refusing(deploying(`"image_type":"tarball"`, "give whole-disk or partition")),
 	"instance_info kernel":                   by("rackd/driver/instancefiles.Validate", "rackd/driver/direct.isPartition").with("The deploy interface `ramdisk` boots it. With `direct` it says that the image is a partition image, unless `image_type` says it. It is not loaded then: the instance boots from its disk.").refusing(deploying(`"image_type":"whole-disk","kernel":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
 	"instance_info ramdisk":                  by("rackd/driver/instancefiles.Validate", "rackd/driver/direct.isPartition").with("As `kernel`.").refusing(deploying(`"image_type":"whole-disk","ramdisk":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
-	"instance_info ks_cfg":                   by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
-	"instance_info ks_template":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
-	"instance_info stage2":                   by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
+	"instance_info ks_cfg":                   by("rackd/driver/installer.Validate", "rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
+	"instance_info ks_template":              by("rackd/driver/installer.Fetch", "rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
+	"instance_info stage2":                   by("rackd/driver/installer.Fetch", "rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
 	"instance_info deploy_boot_mode":         by("rackd/driver.ValidateInstance", "protocol/node.AskedBootMode").with("The former name of the capability `boot_mode`.").refusing(deploying(`"deploy_boot_mode":"cp/m"`, "give uefi or bios")),
 	"instance_info ironic_ramdisk_deploy":    by("rackd/driver/ramdisk.Supports").as("FieldSentinel").with("Has the deploy interface `autodetect` boot the instance's kernel and ramdisk, or its image."),
 	"instance_info ramdisk_kernel_arguments": by("rackd/driver/instancefiles.validateArguments", "rackd/driver/instancefiles.Order").as("Arguments").with("Of the instance's kernel, with the deploy interface `ramdisk`."),

@@ -25,8 +25,8 @@ const (
 )
 
 // Files returns the files of a drive as Build returns it, in the order of their names. The drive has to be an ISO 9660 image, as
-// Build and the usual tools make it; names are Joliet's or Rock Ridge's, else those of the plain tree in lower case. Errors wrap ErrInvalid and hold
-// nothing of a file's content.
+// Build and the usual tools make it. Names are Joliet's or Rock Ridge's, else those of the plain tree in lower case. Errors wrap
+// ErrInvalid and hold nothing of a file's content.
 func Files(drive string) ([]File, error) {
 	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(drive)))
 	if err != nil {

@@ -2,9 +2,9 @@
 // puts the instance on the disk by itself and reports by agent_status.
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/direct (whose agent cleans and services these machines),
-// rackd/driver/installer, rackd/driver/instancefiles, rackd/configdrive, rackd/kickstart and protocol. Invariants: everything that the installer needs is in the
-// rack's cache, and its kickstart was made once, before the machine is touched; the flow goes on by what the installer has reported
-// in its newest boot, and by nothing else.
+// rackd/driver/installer, rackd/driver/instancefiles, rackd/configdrive, rackd/kickstart and protocol. Invariants: everything that
+// the installer needs is in the rack's cache, and its kickstart was made once, before the machine is touched. The flow goes on by
+// what the installer has reported in its newest boot, and by nothing else.
 package anaconda
 
 import (

@@ -2,9 +2,11 @@
 // the image on the machine's disk. It works in the machine's ramdisk by SSH.
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/direct (which boots the ramdisk, brings the image into the rack's
-// cache and ends the ramdisk), protocol/hints and protocol. Invariants: one playbook for a machine at a time; it and all that it has
-// started end with rackd, and as soon as the node is no longer this rackd's; playbooks and keys come from one folder that rackd's operator
-// filled; what is secret is in files that the playbook's user alone may read, and in no argument.
+// cache and ends the ramdisk), protocol/hints and protocol. Invariants:
+//   - A machine has one playbook at a time.
+//   - A playbook and all that it has started end with rackd, and when rackd loses the node.
+//   - Playbooks and keys come from one folder, which rackd's operator filled.
+//   - Secrets are in files that rackd's user alone may read, and in no argument.
 package ansible
 
 import (

@@ -179,7 +179,7 @@ func (j *judged) begun(p *Plays, times int) {
 }
 
 // A rackd that has lost the node ends the playbook, with all that it has started, and its files. The next owner boots the ramdisk
-// again before it begins anew; after a while it gives up.
+// again before it begins once more.
 func TestALostNodesPlaybookEnds(t *testing.T) {
 	j := judge(t)
 	j.sleeps()
@@ -207,7 +207,7 @@ func TestALostNodesPlaybookEnds(t *testing.T) {
 	next := again.plays()
 	again.begun(next, 2)
 	if got := again.Writes("power"); len(got) != 1 || got[0] != "power power on" {
-		t.Errorf("before the playbook begins anew: %q", got)
+		t.Errorf("before the playbook begins once more: %q", got)
 	}
 	if err := next.Close(t.Context()); err != nil {
 		t.Error(err)

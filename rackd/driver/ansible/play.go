@@ -1,11 +1,10 @@
 package ansible
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +24,7 @@ const (
 	// abandoned is how long a playbook runs on for a step that does not look at it.
 	abandoned = time.Minute
 	// maxLine bounds one line of a playbook's output, and maxKept what is kept of its errors, in bytes.
-	maxLine = 1 << 20
+	maxLine = 64 << 10
 	maxKept = 600
 	// dying is how long rackd waits for the pipes of a playbook that was killed.
 	dying = 10 * time.Second
@@ -35,6 +34,7 @@ const (
 type play struct {
 	cmd   *exec.Cmd
 	dir   string
+	out   lines
 	ended chan struct{} // closed when it has ended, and its files are gone
 
 	mu     sync.Mutex
@@ -52,38 +52,26 @@ func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*
 		args = append(args, "--private-key="+where.key)
 	}
 	one := &play{dir: dir, ended: make(chan struct{}), looked: time.Now()}
-	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	one.out.take = one.line
+	var err error
 	// In a name space of processes of its own all that it starts ends with it, also connections that leave its group.
 	for _, flags := range []uintptr{unix.CLONE_NEWPID, 0} {
 		one.cmd = exec.Command(program, append([]string{where.playbook}, args...)...)
-		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, dir), in, in
+		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, dir), &one.out, &one.out
 		one.cmd.WaitDelay = dying
 		one.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if err = one.cmd.Start(); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EINVAL) {
 			break
 		}
 	}
-	in.Close()
 	if err != nil {
-		out.Close()
 		return nil, fmt.Errorf("start ansible-playbook: %w", err)
 	}
-	read := make(chan struct{})
-	go func() { defer close(read); one.read(out); out.Close() }()
 	go one.watch(f)
 	go func() {
 		err := one.cmd.Wait()
 		if one.cmd.SysProcAttr.Cloneflags == 0 { // else the kernel has ended what it has left behind
 			one.killGroup()
-		}
-		select {
-		case <-read:
-		case <-time.After(dying):
-			out.Close() // a process that has left the group holds it
-			<-read
 		}
 		os.RemoveAll(dir)
 		one.mu.Lock()
@@ -116,14 +104,24 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read takes in what the playbook prints.
-func (o *play) read(out io.Reader) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 64<<10), maxLine)
-	for lines.Scan() {
-		o.line(lines.Text())
+// lines divides what a playbook prints into lines. Of one that is too long it keeps the beginning. Only the goroutine that copies the
+// output writes to it.
+type lines struct {
+	rest []byte
+	take func(string)
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		part, after, ends := bytes.Cut(rest, []byte("\n"))
+		l.rest = append(l.rest, part[:min(len(part), maxLine-len(l.rest))]...)
+		if rest = after; ends {
+			l.take(string(l.rest))
+			l.rest = l.rest[:0]
+		}
 	}
-	io.Copy(io.Discard, out) // behind a line that is too long
+	return len(b), nil
 }
 
 func (o *play) line(text string) {
@@ -219,12 +217,14 @@ func (o *play) killed() bool {
 	return o.why != nil
 }
 
-// await waits for the end.
+// await waits for the end of a playbook that was killed.
 func (o *play) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*dying)
+	defer cancel()
 	select {
 	case <-o.ended:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("a playbook that was killed has not ended: %w: %w", context.Cause(ctx), driver.ErrUnreachable)
 	}
 }

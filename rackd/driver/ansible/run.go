@@ -36,8 +36,8 @@ type handle struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// WriteImage implements direct.Writer: it runs the playbook. A rackd that finds a playbook of another, or of its own life before, has the
-// machine boot its ramdisk again, which ends whatever that playbook has left there, and begins anew.
+// WriteImage implements direct.Writer: it runs the playbook. A rackd may find one of another rackd, or of its own life before.
+// Then it has the machine boot its ramdisk again, which ends whatever that playbook has left there. After that it begins once more.
 func (p *Plays) WriteImage(ctx context.Context, t *driver.Task, order direct.Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
 	out, err := p.run(ctx, t, order)
 	return agentapi.PrepareImageResult{}, out, err // the agent has written nothing
@@ -80,7 +80,7 @@ func (p *Plays) run(ctx context.Context, t *driver.Task, order direct.Order) (dr
 	return p.begin(ctx, t, &h, host, served)
 }
 
-// again boots the ramdisk anew where a playbook was lost; ready is true once its agent has called.
+// again boots the ramdisk once more where a playbook was lost; ready is true once its agent has called.
 func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out driver.Outcome, ready bool, err error) {
 	if h.Attempt >= attempts {
 		return out, false, fmt.Errorf("node %s: the rackd that ran its playbook was lost %d times: look at the rackds, then deploy the node again", t.Node.Label(), attempts)
@@ -89,7 +89,7 @@ func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out drive
 		if t.HandsOff() {
 			return driver.Wait(lookEvery), false, nil
 		}
-		t.Record.Phase("playbook lost", "the rackd that ran it has gone: the machine boots its ramdisk again, and the playbook begins anew")
+		t.Record.Phase("playbook lost", "the rackd that ran it has gone: the machine boots its ramdisk again, and the playbook begins once more")
 	}
 	booting := *t
 	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, h) }}
@@ -101,10 +101,11 @@ func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out drive
 	return out, true, t.Record.SaveHandle(ctx, h)
 }
 
-// listens reports whether the ramdisk lets anybody in by SSH.
+// listens reports whether the ramdisk takes SSH connections.
 func (p *Plays) listens(ctx context.Context, t *driver.Task, h *handle, host string) (bool, error) {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(p.port)))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(p.port)))
 	if err == nil {
 		c.Close()
 		return true, nil
@@ -114,7 +115,7 @@ func (p *Plays) listens(ctx context.Context, t *driver.Task, h *handle, host str
 		return false, t.Record.SaveHandle(ctx, h)
 	}
 	if time.Since(h.Since) > sshWithin {
-		return false, fmt.Errorf("node %s: its ramdisk at %s lets nobody in by SSH (%w). rackd's own has neither an SSH server for deploys nor Python: name one that has both in driver_info deploy_kernel and deploy_ramdisk",
+		return false, fmt.Errorf("node %s: its ramdisk at %s takes no SSH connection (%w). rackd's own has neither an SSH server for deploys nor Python: name one that has both in driver_info deploy_kernel and deploy_ramdisk",
 			t.Node.Label(), host, err)
 	}
 	return false, nil

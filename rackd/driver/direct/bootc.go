@@ -116,7 +116,7 @@ func (b Bootc) offers(t *driver.Task) (offered, error) {
 		return offered{}, fmt.Errorf("node %s: the agent in its ramdisk has no step deploy.%s, so it cannot install containers. rackd's own ramdisk has no podman: name one of ironic-python-agent that has it in driver_info deploy_kernel and deploy_ramdisk. Nothing was written: %w",
 			t.Node.Label(), bootcStep, driver.ErrUnsupported)
 	}
-	// It wipes the disk first, so that an agent that has started again may begin anew.
+	// It wipes the disk first, so that an agent that has started again may begin once more.
 	return offered{Interface: "deploy", Step: bootcStep, Repeatable: true}, nil
 }
 

@@ -64,7 +64,7 @@ func Validate(n *node.Document) error {
 	case n.InstanceString(fieldStage2) == "" && !isPath(source):
 		return driver.Refuse("'stage2_id' is missing from the properties of the OS image %s. The anaconda deploy interface requires this to be set with the OS image or in instance_info['stage2']. ", shown(source))
 	case n.InstanceString(fieldMade) != "":
-		return fmt.Errorf("node %s: instance_info has %s: rackd makes the kickstart anew for each boot, with that boot's token: give a template as %s: %w", n.Label(), fieldMade, fieldTemplate, driver.ErrInvalid)
+		return fmt.Errorf("node %s: instance_info has %s: rackd makes a kickstart for each boot, with that boot's token: give a template as %s: %w", n.Label(), fieldMade, fieldTemplate, driver.ErrInvalid)
 	}
 	for _, field := range []string{fieldKernel, fieldRamdisk, fieldStage2, fieldTemplate} {
 		if err := check(n, field, n.InstanceString(field)); err != nil {

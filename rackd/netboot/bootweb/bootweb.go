@@ -7,7 +7,7 @@
 //	GET /boot/script                 what a machine is to do; by MAC or UUID
 //	GET /boot/program/{mac}/{name}   what its firmware is to start without a boot program; the name is for firmware that looks at it
 //	GET /boot/parameters             what its agent would have been told by a script; by MAC
-//	GET /boot/installer/{node}/{boot}/…  what an installer asks for: its kickstart, which holds the token of its boot, and where its files are
+//	GET /boot/installer/{node}/{boot}/…  an installer's kickstart, which holds the token of its boot, and its files
 //	GET /files/{name}                the boot files: programs, kernel and ramdisk, alike for all
 //
 // Nothing here changes anything. Images are served by rackd/imagecache.
