@@ -74,7 +74,7 @@ func (t *Template) Judge() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: Following required kickstart option variables are missing from the kickstart template: %s.", ErrInvalid, strings.Join(missing, ",")) //nolint // Ironic's sentence
+		return fmt.Errorf("%w: Following required kickstart option variables are missing from the kickstart template: %s", ErrInvalid, strings.Join(missing, ","))
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// Machines whose deploy interface is anaconda run what an installer installs, also where the network is cut for a while, and where the rackd dies
-// that has started the installer. The kickstart's own scripts report.
+// Machines whose deploy interface is anaconda run what an installer installs. So they do where the network is cut for a while, and where
+// the rackd dies that has started the installer. The kickstart's own scripts report.
 func TestInstallers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -32,7 +32,7 @@ func TestInstallers(t *testing.T) {
 	all := r.fleet.Members
 	r.each(ctx, "make available", all, func(ctx context.Context, _ *fleet.Member, node string) error { return r.o.MakeAvailable(ctx, node) })
 	r.each(ctx, "set the image", all, func(ctx context.Context, _ *fleet.Member, node string) error {
-		// What the files hold nobody asks here: the image of the disk alone is compared.
+		// No machine looks into the other files: the image of the disk alone is compared.
 		return r.o.Set(ctx, node, "/instance_info", map[string]any{"image_source": r.image.URL, "image_checksum": r.image.SHA256,
 			"kernel": r.image.URL, "ramdisk": r.image.URL, "stage2": r.image.URL})
 	})

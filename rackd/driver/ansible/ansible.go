@@ -2,7 +2,7 @@
 // the image on the machine's disk. It works in the machine's ramdisk by SSH.
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/direct (which boots the ramdisk, brings the image into the rack's
-// cache and ends the ramdisk), protocol/hints and protocol. Invariants:
+// cache and ends the ramdisk), rackd/driver/imagefields and protocol. Invariants:
 //   - A machine has one playbook at a time.
 //   - A playbook and all that it has started end with rackd, and when rackd loses the node.
 //   - Playbooks and keys come from one folder, which rackd's operator filled.

@@ -85,7 +85,7 @@ func (Bootc) ValidateWith(h *driver.Hardware, n *node.Document) error {
 func (b Bootc) DeploySteps(n *node.Document) (steps []driver.Step) {
 	install := step(bootcStep, 80, driver.Reattachable, b.install)
 	install.Abortable = true
-	for _, s := range (Custom{b.Interface}).DeploySteps(n) {
+	for _, s := range Custom(b).DeploySteps(n) {
 		switch s.Name {
 		case "deploy":
 			up := s.Run
