@@ -117,7 +117,7 @@ func TestAPlaybookDeploys(t *testing.T) {
 `)
 	t.Setenv("SECRET_OF_RACKD", "s3cret")
 	p := j.plays()
-	if err := j.end(p, time.Minute); err != nil {
+	if err := j.end(p, 5*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -148,12 +148,12 @@ func TestAPlaybookDeploys(t *testing.T) {
 func TestAPlaybookFails(t *testing.T) {
 	j := judge(t)
 	j.playbook("- hosts: ironic\n  gather_facts: no\n  tasks:\n    - name: look\n      fail: {msg: there is no such disk}\n")
-	if err := j.end(j.plays(), time.Minute); err == nil || !strings.Contains(err.Error(), "there is no such disk") || errors.Is(err, driver.ErrUnreachable) {
+	if err := j.end(j.plays(), 5*time.Minute); err == nil || !strings.Contains(err.Error(), "there is no such disk") || errors.Is(err, driver.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 	j = judge(t)
 	j.playbook("- hosts: ironic\n  tasks: [ {nonsense: {}} ]\n")
-	if err := j.end(j.plays(), time.Minute); err == nil || !strings.Contains(err.Error(), "ERROR!") {
+	if err := j.end(j.plays(), 5*time.Minute); err == nil || !strings.Contains(err.Error(), "ERROR!") {
 		t.Errorf("no playbook: %v", err)
 	}
 }
@@ -166,7 +166,7 @@ func (j *judged) sleeps() {
 // begun waits until the playbook has begun so often, and returns how often it has.
 func (j *judged) begun(p *Plays, times int) {
 	j.t.Helper()
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 		text, _ := os.ReadFile(filepath.Join(j.out, "begun"))
 		if bytes.Count(text, []byte("\n")) >= times {
 			return
@@ -189,7 +189,7 @@ func TestALostNodesPlaybookEnds(t *testing.T) {
 	j.Lose()
 	select {
 	case <-one.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the playbook of a lost node runs on")
 	}
 	if _, err := j.run(p); !errors.Is(err, driver.ErrFenced) {

@@ -73,7 +73,7 @@ func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*
 		if one.cmd.SysProcAttr.Cloneflags == 0 { // else the kernel has ended what it has left behind
 			one.killGroup()
 		}
-		os.RemoveAll(dir)
+		err = errors.Join(err, os.RemoveAll(dir)) // secrets may lie there
 		one.mu.Lock()
 		one.err = err
 		one.mu.Unlock()
