@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +96,20 @@ func TestWhatAnsiblePrints(t *testing.T) {
 	}
 	if len(o.tasks) != 2 || o.tasks[0] != "write the image" || o.tasks[1] != "sync" || !strings.HasPrefix(o.errors, "fatal: ") || o.last != "PLAY RECAP ***" {
 		t.Errorf("%+v", &o)
+	}
+}
+
+// What is printed comes in pieces of any size. Of a line that is too long the beginning is kept.
+func TestOutputIsReadByLines(t *testing.T) {
+	var got []string
+	l := lines{take: func(s string) { got = append(got, s) }}
+	long := strings.Repeat("x", maxLine+10)
+	for _, piece := range []string{"a", "b\nc\n", "\n", long, "y\nd\n", "rest"} {
+		if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatalf("%d of %d, %v", n, len(piece), err)
+		}
+	}
+	if want := []string{"ab", "c", "", long[:maxLine], "d"}; !slices.Equal(got, want) {
+		t.Errorf("%d lines, want %d", len(got), len(want))
 	}
 }
