@@ -29,6 +29,7 @@ var waiting = map[string]string{
 	"rackd/ociimage/ociimage.go Open (registry.ReferenceFetcher).FetchReference": "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 	"rackd/ociimage/resolve.go read (registry.ReferenceFetcher).FetchReference":  "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 
+	"rackd/driver/ansible/play.go start (*exec.Cmd).Wait":                    "play.watch, which kills the program when its node is lost or its step looks no more; the step has the deadline of the node's state",
 	"rackd/driver/ssh/session.go channel sends":                              room,
 	"rackd/driver/serialline/shell.go Alive sends":                           room,
 	"rackd/driver/serialline/shell.go Shell sends":                           room,

@@ -99,6 +99,7 @@ type flags struct {
 
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
+	AnsibleDir  string         `help:"Folder with the playbooks and SSH keys of the deploy interface ansible. Rackd's host needs ansible-playbook. Default: there are none." env:"RACKD_ANSIBLE_DIR" placeholder:"FOLDER" group:"Machines" name:"ansible-dir"`
 
 	strangerFlags
 
@@ -147,7 +148,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, PlainRegistries: f.PlainOCI, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace, ISCSIPort: f.ISCSIPort,
-		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
+		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, AnsibleFolder: f.AnsibleDir, Strangers: f.budget()}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
 	}

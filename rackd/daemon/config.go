@@ -83,6 +83,8 @@ type Config struct {
 	BMCs outbound.BMCs
 	// CAFolder holds the authorities that driver_info may name; empty: it names none.
 	CAFolder string
+	// AnsibleFolder holds the playbooks and keys of the deploy interface ansible; empty: there are none.
+	AnsibleFolder string
 	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
 	BMCTimeout time.Duration
 	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.

@@ -168,7 +168,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
 	if err != nil {
 		return err
 	}

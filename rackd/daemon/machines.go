@@ -119,7 +119,7 @@ func (l *leases) Hears() bool {
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
 	scripts := r.scripts()
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Strangers: r.strangers, Log: r.cfg.Log})
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Kickstarts: r.kickstarts(), Strangers: r.strangers, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle(mediaweb.Prefix, r.mediaHandler())

@@ -78,6 +78,31 @@ type InstanceBooter interface {
 	ValidateInstanceFiles(n *node.Document) error
 }
 
+// InstallerBooter is implemented by boot interfaces whose RamdiskOrder is an installer while FactInstaller says so.
+type InstallerBooter interface {
+	// BootsInstallers does nothing; it tells these interfaces from the others.
+	BootsInstallers()
+}
+
+// Reported is what an installer has reported of itself, in Ironic's words.
+type Reported struct {
+	// Status is start, end or error.
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
+	// Boot is the number of the boot that it was in. Only reports of the newest boot are taken.
+	Boot uint64 `json:"boot"`
+}
+
+// What installers report.
+const (
+	InstallerStarted = "start"
+	InstallerEnded   = "end"
+	InstallerFailed  = "error"
+)
+
+// Final reports whether the installer has nothing more to say.
+func (r Reported) Final() bool { return r.Status == InstallerEnded || r.Status == InstallerFailed }
+
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
 // instance in another way than from its own disk name it as Ironic does.
 func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) error {

@@ -192,6 +192,13 @@ const (
 	// ends is taken out with it (EmptyDrives), for the node's next user is another.
 	FactTornDown = "torn_down"
 
+	// FactInstaller is set while the ramdisk of the flow is an installer, which is no agent: it looks up nothing and reports by
+	// agent_status. It says which files that boots (rackd/driver/installer).
+	FactInstaller = "installer"
+	// FactReported is what that installer has reported, JSON of Reported. It is in the checkpoint before the report is
+	// answered.
+	FactReported = "installer_reported"
+
 	// FactRestarted says that an operator's request has restarted the machine, or switched it off, while it was to boot its
 	// instance next: the ramdisk is over, and its agent does not call again.
 	FactRestarted = "restarted_into_instance"

@@ -16,6 +16,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/anaconda"
+	"github.com/ironyard/ironyard/rackd/driver/ansible"
 	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
@@ -83,7 +85,11 @@ type Options struct {
 	Media func(mode string) error
 	Log   *slog.Logger
 
+	// AnsibleFolder holds the playbooks and keys of the deploy interface ansible; empty: there are none.
+	AnsibleFolder string
+
 	iscsi *iscsideploy.Writer // of all hardware types
+	plays *ansible.Plays      // as well
 }
 
 // Set is the enabled hardware types and what they keep open.
@@ -106,6 +112,10 @@ func (s *Set) Close(ctx context.Context) (err error) {
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
 	o.iscsi = iscsideploy.NewWriter(iscsideploy.Settings{Port: o.ISCSIPort})
+	o.plays = ansible.NewPlays(ansible.Settings{Folder: o.AnsibleFolder, Bringup: o.Bringup})
+	if err := o.plays.Ready(); err != nil {
+		return nil, fmt.Errorf("run playbooks of %s: %w", o.AnsibleFolder, err)
+	}
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
@@ -161,7 +171,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close, o.plays.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -188,9 +198,10 @@ func rescues(o Options) []driver.Named {
 // deploys are the deploy interfaces of all real hardware. The first is the default.
 func deploys(o Options) []driver.Named {
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
-	live := ramdisk.New(write, o.Bringup)
+	live, container := ramdisk.New(write, o.Bringup), direct.Bootc{Interface: write}
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
+		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)}, {Name: "ansible", Impl: ansible.New(write, o.plays)},
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "bootc", Impl: container}, {Name: "autodetect", Impl: autodetect.New(write, live, container)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
 // fakeType is the hardware type fake-hardware.

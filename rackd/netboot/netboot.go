@@ -105,6 +105,21 @@ const (
 // The name ends like that of a program, and there is no query: some firmware looks at the first and drops the second.
 const ProgramPath = "/boot/program/"
 
+// InstallerPath is where an installer finds its files, over HTTP: + node/id of the boot/file.
+const InstallerPath = "/boot/installer/"
+
+// Names of an installer's files. Below InstallerStage2 its system has the names under which installers look for it.
+const (
+	InstallerKickstart = "ks.cfg"
+	InstallerStage2    = "stage2"
+	InstallerImage     = "image" // + an ending by which installers tell an archive from a disk
+)
+
+// InstallerURL returns where an installer finds one of its files; base is an http URL without a slash at the end.
+func InstallerURL(base string, m Machine, file string) string {
+	return base + InstallerPath + m.UUID + "/" + url.PathEscape(m.BootID) + "/" + file
+}
+
 // ProgramURL returns where the firmware of the machine with that MAC finds its program; base is an http URL without a slash at the end.
 func ProgramURL(base, mac string) string {
 	return base + ProgramPath + strings.ReplaceAll(mac, ":", "-") + "/ramdisk.efi"

@@ -64,6 +64,8 @@ type Runner struct {
 	lastReport time.Time
 	// reportedBoot is the boot, by its clockMark, after which a wait last reported the machine's power; nil: none.
 	reportedBoot *time.Time
+	// unkept are the reports of an installer that the next checkpoint has.
+	unkept []chan struct{}
 	// wakesAt is when a timer wakes the runner to write addresses that are not in the last checkpoint.
 	wakesAt time.Time
 
@@ -96,6 +98,9 @@ type Runner struct {
 	bootFact string
 	// bootsAgain says that the ramdisk is about to be booted once more.
 	bootsAgain bool
+	// installs says that the ramdisk is an installer; reports are what that has said, until a checkpoint takes them in.
+	installs bool
+	reports  []report
 	// medium is the ramdisk's medium that was published last; nil: none.
 	medium *medium
 	// bootPhases are the phases of this boot that the history has.
@@ -154,6 +159,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = deps.Log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	r.boots, r.bootFact = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
+	r.installs = r.bootFact == driver.BootRamdisk && w.Doc.Checkpoint.Facts[driver.FactInstaller] != ""
 	if r.bootFact == driver.BootRamdisk { // what its last owner has published
 		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
 	}

@@ -94,6 +94,9 @@ func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	if m.Order.Load.Instance {
 		what, list = "the instance", instanceParams
 	}
+	if m.Order.Load.Installer != nil {
+		what, list = "the installer", installerParams
+	}
 	words := strings.Join(list(m, mac, r), " ")
 	if len(words) > agentapi.MaxCommandLine {
 		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.Order.Load.Params), lengthOf(r.Params)))
@@ -189,6 +192,32 @@ func instanceParams(m netboot.Machine, _ string, r Ramdisk) []string {
 		if p != "" {
 			list = append(list, word(p))
 		}
+	}
+	return list
+}
+
+// installerParams are the words of the command line of an installer's kernel: what the instance asks for, and where the installer
+// finds its kickstart and its system. Each rackd that may be asked has both. An installer tries them in their order where the
+// parameter with .all says so, and an old one the last alone.
+func installerParams(m netboot.Machine, mac string, r Ramdisk) []string {
+	list := instanceParams(m, mac, r)
+	servers := append(r.Others[:len(r.Others):len(r.Others)], r.Server)
+	each := func(name, file string) {
+		for _, s := range servers {
+			list = append(list, word(name+"="+netboot.InstallerURL(s.HTTP, m, file)))
+		}
+		if len(servers) > 1 {
+			list = append(list, name+".all")
+		}
+	}
+	each("inst.ks", netboot.InstallerKickstart)
+	if i := m.Order.Load.Installer; i.Stage2.URL != "" {
+		each("inst.stage2", netboot.InstallerStage2)
+	} else {
+		list = append(list, word("inst.repo="+i.Repository))
+	}
+	if mac != "" {
+		list = append(list, agentapi.ParamBootMAC+"=01-"+strings.ReplaceAll(mac, ":", "-"))
 	}
 	return list
 }

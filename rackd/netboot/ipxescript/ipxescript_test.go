@@ -43,6 +43,14 @@ func TestGolden(t *testing.T) {
 			m.Order = bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
 				Params: []string{"root=/dev/ram0", "text", "console=tty0 || shell", "a=b"}})
 		},
+		"installer": func(m *netboot.Machine) {
+			m.Order = bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Instance: true, Params: []string{"text", "inst.sshd"}, Installer: &bootorder.Installer{Stage2: bootorder.File{URL: "http://10.77.0.1:8080/images/s"}, Ending: ".tgz"}})
+		},
+		"installer-repository": func(m *netboot.Machine) {
+			m.Order = bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Instance: true, Params: []string{"text"}, Installer: &bootorder.Installer{Repository: "http://mirror.example/os/ || shell"}})
+		},
 		"instance-gone": func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
 		"instance-image": func(m *netboot.Machine) {
 			m.State, m.BootMode = "active", "bios"
@@ -99,6 +107,19 @@ func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
 		if got := Write(m, c.mac, r); !strings.HasSuffix(got, want+"reboot\n") {
 			t.Errorf("script\n%s\ndoes not end with\n%s", got, want)
 		}
+	}
+}
+
+// An installer tries the kickstart and the system of each rackd, this one's last: an old installer knows the last alone.
+func TestInstallersKnowTheOthers(t *testing.T) {
+	r := files
+	r.Others = []Server{{"http://10.77.0.2:8080", "tftp://10.77.0.2"}}
+	m := netboot.Machine{UUID: "u", BootID: "b/?", Order: bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://x/k"}, Initramfs: bootorder.File{URL: "http://x/r"},
+		Instance: true, Installer: &bootorder.Installer{Stage2: bootorder.File{URL: "http://x/s"}}})}
+	want := "inst.ks=http://10.77.0.2:8080/boot/installer/u/b%2F%3F/ks.cfg inst.ks=" + r.HTTP + "/boot/installer/u/b%2F%3F/ks.cfg inst.ks.all " +
+		"inst.stage2=http://10.77.0.2:8080/boot/installer/u/b%2F%3F/stage2 inst.stage2=" + r.HTTP + "/boot/installer/u/b%2F%3F/stage2 inst.stage2.all BOOTIF=01-52-54-00-00-00-01 "
+	if got := Write(m, "52:54:00:00:00:01", r); !strings.Contains(got, want) || strings.Contains(got, "ipa-") {
+		t.Errorf("the script is\n%s\nwant %s", got, want)
 	}
 }
 
