@@ -127,6 +127,9 @@ func New(c Config) (*Server, error) {
 	if c.Mode == Proxy {
 		return s, nil
 	}
+	if !c.From.Is4() || !c.To.Is4() {
+		return nil, fmt.Errorf("DHCP range %s-%s is not a range of IPv4 addresses: give the first and the last", c.From, c.To)
+	}
 	p, err := openPool(c)
 	if err != nil {
 		return nil, err
