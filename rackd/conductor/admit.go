@@ -21,8 +21,8 @@ import (
 
 // Leases is what this rackd's DHCP knows. Safe for concurrent use.
 type Leases interface {
-	// Address returns the address that a machine was given, here or, as far as it was overheard, elsewhere.
-	Address(mac string) (netip.Addr, bool)
+	// Addresses returns the addresses that a machine was given, here or, as far as it was overheard, elsewhere.
+	Addresses(mac string) []netip.Addr
 	// Hears reports whether machines that boot speak DHCP with this rackd, so that
 	// their addresses are known.
 	Hears() bool
@@ -71,8 +71,10 @@ func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 		return list
 	}
 	for _, p := range n.Ports {
-		if a, ok := c.cfg.Leases.Address(strings.ToLower(p.Address)); ok && !slices.Contains(list, a) {
-			list = append(list, a)
+		for _, a := range c.cfg.Leases.Addresses(strings.ToLower(p.Address)) {
+			if !slices.Contains(list, a) {
+				list = append(list, a)
+			}
 		}
 	}
 	return list

@@ -36,7 +36,12 @@ type rackLeases struct {
 	at    map[string]netip.Addr
 }
 
-func (l *rackLeases) Address(mac string) (netip.Addr, bool) { a, ok := l.at[mac]; return a, ok }
+func (l *rackLeases) Addresses(mac string) (list []netip.Addr) {
+	if a, ok := l.at[mac]; ok {
+		list = append(list, a)
+	}
+	return list
+}
 func (l *rackLeases) Hears() bool                           { return l.hears }
 
 var (
@@ -765,9 +770,11 @@ func TestForgedDHCPRequestsMakeNobodyTheMachine(t *testing.T) {
 type rackDHCP struct{ atomic.Pointer[dhcp.Server] }
 
 func (r *rackDHCP) Hears() bool { return true }
-func (r *rackDHCP) Address(mac string) (netip.Addr, bool) {
+func (r *rackDHCP) Addresses(mac string) (list []netip.Addr) {
 	if s := r.Load(); s != nil {
-		return s.Address(mac)
+		if a, ok := s.Address(mac); ok {
+			list = append(list, a)
+		}
 	}
-	return netip.Addr{}, false
+	return list
 }

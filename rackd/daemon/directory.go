@@ -68,7 +68,7 @@ func (d directory) file(f bootorder.File) bootorder.File {
 // images hands an agent the URLs of an image in the cache.
 type images struct {
 	cache *imagecache.Cache
-	base  string
+	bases []string // of this rackd's web server: by IPv4, by IPv6
 	codes imageCodes
 	// neighbours are the rackds that keep copies.
 	neighbours func() []bus.Member
@@ -82,13 +82,20 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	return i.urls(e.ID), nil
 }
 
-// urls are where machines find an image: here, and at the neighbours.
+// urls are where machines find an image: here, and at the neighbours. Which version of IP a machine speaks is not known
+// here: those that it cannot reach fail at once.
 func (i images) urls(id string) []string {
-	urls := []string{i.codes.url(i.base, i.codes.group, id)}
+	var urls, urls6 []string
+	for _, b := range i.bases {
+		urls = append(urls, i.codes.url(b, i.codes.group, id))
+	}
 	for _, n := range i.neighbours() {
 		urls = append(urls, i.codes.url(n.BootURL, n.Group, id))
+		if n.BootURL6 != "" && n.BootURL6 != n.BootURL {
+			urls6 = append(urls6, i.codes.url(n.BootURL6, n.Group, id))
+		}
 	}
-	return urls
+	return append(urls, urls6...)
 }
 
 // judged marks an error of the cache that may pass by itself: the step tries again.
@@ -114,12 +121,14 @@ func (i images) Latest(ctx context.Context, url string) (string, error) {
 	return e.ID, err
 }
 
-// cached returns the URL of an image that is here.
-func (i images) cached(id string) string {
-	if !i.cache.Holds(id) {
-		return ""
+// cached returns the URL of an image that is here, for machines that load from base.
+func (i images) cached(base string) func(id string) string {
+	return func(id string) string {
+		if !i.cache.Holds(id) {
+			return ""
+		}
+		return i.codes.url(base, i.codes.group, id)
 	}
-	return i.codes.url(i.base, i.codes.group, id)
 }
 
 // Copy gets an image from another rackd's cache, for the mirror.

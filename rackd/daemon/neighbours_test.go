@@ -23,7 +23,7 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 		host := fmt.Sprintf("192.168.100.%d", n)
 		members = append(members, bus.Member{Name: host, Group: "a", BootURL: "http://" + host + ":8080", AgentURL: "https://" + host + ":6386/" + strings.Repeat("p", 50)})
 	}
-	r := rack.ramdisk(strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
+	r := rack.ramdisk(rack.face(), strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
 	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("y", agentapi.MaxOwnParams)}}), BootID: strings.Repeat("i", 22)}
 	script := ipxescript.Write(m, "52:54:00:00:00:01", r)
 	if !strings.Contains(script, "ironyard-api-fingerprint="+strings.Repeat("f", 64)) || !strings.Contains(script, "/boot/iiii") || len(r.Doors) != maxDoors {
@@ -33,7 +33,7 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 		t.Errorf("%d others in a script of %d bytes", len(r.Others), len(script))
 	}
 	rack.AgentAPIURLs = []string{"https://central.example"}
-	if r := rack.ramdisk("ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
+	if r := rack.ramdisk(rack.face(), "ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
 		t.Errorf("doors %q", r.Doors)
 	}
 }
@@ -55,7 +55,7 @@ func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
 	serves := func(by, group string) bool {
 		return strings.EqualFold(by, group) || by == "rack-b" && group == "Rack-A" || by == "Rack-A" && group == "rack-c"
 	}
-	got := rack.ramdisk("ab", neighbours("rackd-2", "Rack-A", members, serves))
+	got := rack.ramdisk(rack.face(), "ab", neighbours("rackd-2", "Rack-A", members, serves))
 	if want := (ipxescript.Server{HTTP: "http://10.0.0.2:8080", TFTP: "tftp://10.0.0.2"}); got.Server != want {
 		t.Errorf("own server %+v, want %+v", got.Server, want)
 	}

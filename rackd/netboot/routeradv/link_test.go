@@ -48,7 +48,7 @@ func TestOnALink(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- New(link, hosts{}, netboot.NewMetrics(reg), slog.New(slog.NewTextHandler(os.Stdout, nil))).Serve(ctx)
+		ended <- New(link, hosts{}, DHCP{}, netboot.NewMetrics(reg), slog.New(slog.NewTextHandler(os.Stdout, nil))).Serve(ctx)
 	}()
 	time.Sleep(listensFirst + time.Second)
 	machine := os.Getenv("ROUTERADV_MACHINE")

@@ -71,7 +71,7 @@ func serve(t *testing.T, test func(w *wire)) {
 		w := &wire{make(chan []byte), make(chan []byte, 1000), make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(w, rack{}, nil, slog.New(slog.DiscardHandler)).Serve(ctx) }()
+		go func() { ended <- New(w, rack{}, DHCP{}, nil, slog.New(slog.DiscardHandler)).Serve(ctx) }()
 		synctest.Wait()
 		test(w)
 		cancel()
@@ -217,7 +217,7 @@ func TestFloodOfSolicitations(t *testing.T) {
 // Whatever the wire brings is read or left.
 func FuzzRead(f *testing.F) {
 	f.Add(solicitation(router))
-	f.Add(advertisement(router, message{from: own, source: linkLocal(own)}))
+	f.Add(advertisement(router, message{from: own, source: linkLocal(own)}, netip.MustParsePrefix("fd00::/64")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, ok := read(b, own); ok && len(m.from) != 6 {
 			t.Errorf("% x: %v", b, m)
