@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
@@ -86,6 +87,7 @@ func TestFirmwareBootsByIPv6(t *testing.T) {
 	})
 	t.Run("OVMF by HTTP", func(t *testing.T) {
 		w := newWorld6(t, ramdiskMachine, "/usr/lib/ipxe/ipxe.efi")
+		w.limit = 10 * time.Minute // it tries HTTP over IPv4 first
 		w.boot(append(ovmf(t), without("IPv4PXESupport", "IPv6PXESupport")...)...)
 		w.phases("dhcp: fd00:78:", "dhcp: fd00:78:", "script: ramdisk", "kernel", "ramdisk")
 		w.asked("UEFI HTTP boot")

@@ -75,7 +75,8 @@ func inNamespace(t *testing.T) bool {
 // world is a rack with one machine, and what it has been seen to do.
 type world struct {
 	t      *testing.T
-	kernel string // path
+	limit  time.Duration // of until, if it is more than three minutes
+	kernel string        // path
 
 	mu      sync.Mutex
 	machine netboot.Machine
@@ -136,7 +137,7 @@ func (w *world) note(change func()) {
 // until waits until ok says so of the journal and the console; ok runs under the lock.
 func (w *world) until(what string, ok func(seen []string, console string) bool) {
 	w.t.Helper()
-	limit := time.After(3 * time.Minute)
+	limit := time.After(max(w.limit, 3*time.Minute))
 	for {
 		w.mu.Lock()
 		done, change := ok(w.seen, w.console.String()), w.change

@@ -3,6 +3,7 @@ package dhcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// allServers is the group of DHCPv6 servers and relays on a link (RFC 8415, section 7.1).
-var allServers = net.ParseIP("ff02::1:2")
+// groups6 are those of DHCPv6 servers: on a link, where clients send, and of a site, where relays do (RFC 8415, section 7.1).
+var groups6 = []net.IP{net.ParseIP("ff02::1:2"), net.ParseIP("ff05::1:3")}
 
 // Listen6 opens a connection for Server6.Serve. The interface has an IPv6 address.
 func Listen6(name string) (net.PacketConn, error) {
@@ -25,15 +26,17 @@ func Listen6(name string) (net.PacketConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ipv6.NewPacketConn(conn).JoinGroup(i, &net.UDPAddr{IP: allServers}); err != nil {
-		conn.Close()
-		return nil, err
+	for _, group := range groups6 {
+		if err := ipv6.NewPacketConn(conn).JoinGroup(i, &net.UDPAddr{IP: group}); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("join %s: %w", group, err)
+		}
 	}
 	return conn, nil
 }
 
 // Serve answers what comes in on conn, which it closes, until ctx ends. conn must be bound to port 547 on the
-// interface of the machines and have joined ff02::1:2. Errors of conn are logged and waited out.
+// interface of the machines and have joined groups6, as one of Listen6 has. Errors of conn are logged and waited out.
 func (s *Server6) Serve(ctx context.Context, conn net.PacketConn) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })

@@ -368,7 +368,9 @@ func TestRelays6(t *testing.T) {
 
 // Strangers get nothing, and with discovery their part of the range.
 func TestStrangers6(t *testing.T) {
-	stranger := func(n byte) netip.Addr { return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: 0, 11: 0xff, 12: 0xfe, 15: n}) }
+	stranger := func(n byte) netip.Addr {
+		return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: 0, 11: 0xff, 12: 0xfe, 15: n})
+	}
 	if r := answer6To(t, newServer6(t, nil), message6(dhcpv6.MessageTypeSolicit, asks()), stranger(1)); r != nil {
 		t.Errorf("a stranger was answered: %v", r)
 	}
