@@ -42,7 +42,7 @@ func (l *rackLeases) Addresses(mac string) (list []netip.Addr) {
 	}
 	return list
 }
-func (l *rackLeases) Hears() bool                           { return l.hears }
+func (l *rackLeases) Hears() bool { return l.hears }
 
 var (
 	hers     = netip.MustParseAddr("10.0.0.1") // the machine's own address

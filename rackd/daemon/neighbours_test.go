@@ -38,6 +38,36 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 	}
 }
 
+// A machine is told of the rackds that it can reach by the version of IP that it speaks.
+func TestMachinesAreToldByTheirVersionOfIP(t *testing.T) {
+	addr := netip.MustParseAddr
+	both := &Rack{Address: addr("10.0.0.2"), Address6: addr("fd00::2"), HTTPPort: 8080, AgentPort: 6386}
+	members := []bus.Member{
+		{Name: "both", BootURL: "http://10.0.0.1:8080", AgentURL: "https://10.0.0.1:6386", BootURL6: "http://[fd00::1]:8080", AgentURL6: "https://[fd00::1]:6386"},
+		{Name: "four", BootURL: "http://10.0.0.3:8080", AgentURL: "https://10.0.0.3:6386"},
+		{Name: "six", BootURL: "http://[fd00::4]:8080", AgentURL: "https://[fd00::4]:6386", BootURL6: "http://[fd00::4]:8080", AgentURL6: "https://[fd00::4]:6386"},
+	}
+	four, six := both.ramdisk(both.face(), "ab", members), both.ramdisk(both.face6(), "ab", members)
+	if want := []string{"https://10.0.0.2:6386", "https://10.0.0.1:6386", "https://10.0.0.3:6386"}; !slices.Equal(four.Doors, want) || len(four.Others) != 2 || four.HTTP != "http://10.0.0.2:8080" {
+		t.Errorf("by IPv4: %+v", four)
+	}
+	if want := []string{"https://[fd00::2]:6386", "https://[fd00::1]:6386", "https://[fd00::4]:6386"}; !slices.Equal(six.Doors, want) {
+		t.Errorf("by IPv6: doors %q, want %q", six.Doors, want)
+	}
+	if want := (ipxescript.Server{HTTP: "http://[fd00::4]:8080", TFTP: "tftp://[fd00::4]"}); len(six.Others) != 2 || six.Others[1] != want || six.TFTP != "tftp://[fd00::2]" {
+		t.Errorf("by IPv6: %+v", six)
+	}
+	if only := (&Rack{Address6: addr("fd00::2"), HTTPPort: 8080}); only.face() != only.face6() || len(only.faces()) != 1 || len(both.bases()) != 2 {
+		t.Errorf("without IPv4: %+v; with both: %v", only.face(), both.bases())
+	}
+	urls := images{bases: both.bases(), neighbours: func() []bus.Member { return members }}.urls("sha256-0")
+	for i, want := range []string{"http://10.0.0.2:8080/", "http://[fd00::2]:8080/", "http://10.0.0.1:8080/", "http://10.0.0.3:8080/", "http://[fd00::4]:8080/", "http://[fd00::1]:8080/"} {
+		if i >= len(urls) || !strings.HasPrefix(urls[i], want) {
+			t.Errorf("image %d of %q is not at %s", i, urls, want)
+		}
+	}
+}
+
 func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
 	rack := &Rack{Address: netip.MustParseAddr("10.0.0.2"), HTTPPort: 8080, AgentPort: 6386, KernelParams: []string{"quiet"}}
 	member := func(name, group, address string) bus.Member {

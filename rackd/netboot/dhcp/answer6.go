@@ -17,15 +17,7 @@ type answer6 struct {
 	mac, kind, client string
 }
 
-// Answer returns the reply to m, which came from that address; nil for none.
-func (s *Server6) Answer(m dhcpv6.DHCPv6, from netip.Addr) (dhcpv6.DHCPv6, error) {
-	r, err := s.answer(m, from)
-	if r == nil || err != nil {
-		return nil, err
-	}
-	return r.DHCPv6, nil
-}
-
+// answer returns the reply to m, which came from that address; nil for none.
 func (s *Server6) answer(m dhcpv6.DHCPv6, from netip.Addr) (*answer6, error) {
 	a, ok := read(m, from)
 	if !ok {

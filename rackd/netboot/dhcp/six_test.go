@@ -52,6 +52,15 @@ func asks(addresses ...string) dhcpv6.Modifier {
 	return dhcpv6.WithIANA(list...)
 }
 
+// Answer is answer for tests, which look at the message alone.
+func (s *Server6) Answer(m dhcpv6.DHCPv6, from netip.Addr) (dhcpv6.DHCPv6, error) {
+	r, err := s.answer(m, from)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return r.DHCPv6, nil
+}
+
 func answer6To(t testing.TB, s *Server6, m dhcpv6.DHCPv6, from netip.Addr) *dhcpv6.Message {
 	t.Helper()
 	r, err := s.Answer(m, from)
@@ -285,6 +294,10 @@ func TestOtherServers6(t *testing.T) {
 	}
 	if got := lease6(t, s, netip.MustParseAddr("fe80::5054:ff:fe00:2")); got.String() == "fd00:77::101" {
 		t.Error("another machine was given it")
+	}
+	// One that another server gave, which does not answer any more, it keeps.
+	if got := given(t, answer6To(t, s, message6(dhcpv6.MessageTypeRebind, asks("fd00:77::5000")), linkLocal6)); got.String() != "fd00:77::5000" {
+		t.Errorf("the machine rebinds %s", got)
 	}
 	proxy := newServer6(t, func(c *Config6) { c.Mode = Proxy })
 	answer6To(t, proxy, message6(dhcpv6.MessageTypeRequest, other, asks("fd00:77::201")), linkLocal6)
