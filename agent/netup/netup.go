@@ -1,4 +1,5 @@
-// Package netup configures the ramdisk's network, as network_data says where there is some and by DHCP and DHCPv6 elsewhere, and keeps the leases.
+// Package netup configures the ramdisk's network, and keeps the leases. It does so as network_data says where there is
+// some, and by DHCP and DHCPv6 elsewhere.
 //
 // It may import protocol/networkdata. The interface that the firmware booted
 // from comes first: it gets its lease, the best route and the resolver before the
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"syscall"
@@ -167,7 +169,11 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 		}
 		lease, s, err := m.ask(ctx, name)
 		if err != nil {
-			m.Log.Warn("no DHCP lease", "interface", name, "error", err)
+			level := slog.LevelWarn
+			if _, ok := usable6(name, netip.Addr.IsGlobalUnicast); ok {
+				level = slog.LevelDebug // the network is one of IPv6
+			}
+			m.Log.Log(ctx, level, "no DHCP lease", "interface", name, "error", err)
 			pause(ctx, time.Second)
 			continue
 		}

@@ -23,6 +23,8 @@ const (
 	// settleFor bounds the kernel's search for another host with the same address (RFC 4862, section 5.4).
 	settleFor = 10 * time.Second
 	settles   = 50 * time.Millisecond
+	// exchangeFor bounds the questions for a lease, with all that is sent again.
+	exchangeFor = 30 * time.Second
 )
 
 // errTaken: another host has the address.
@@ -115,6 +117,8 @@ func (m *Manager) as6(mac net.HardwareAddr) []dhcpv6.Modifier {
 
 // ask6 gets a lease.
 func (m *Manager) ask6(ctx context.Context, name string) (*dhcpv6.Message, settings, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeFor)
+	defer cancel()
 	c, err := client6(ctx, name)
 	if err != nil {
 		return nil, settings{}, err
@@ -204,6 +208,8 @@ func (m *Manager) apply6(ctx context.Context, name string, metric int, s setting
 
 // exchange6 sends a message about a lease and returns the answer. server is the one that is to answer; nil: any.
 func (m *Manager) exchange6(ctx context.Context, name string, kind dhcpv6.MessageType, lease *dhcpv6.Message, server dhcpv6.DUID) (*dhcpv6.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeFor)
+	defer cancel()
 	c, err := client6(ctx, name)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// A machine that is given no IPv4 address is deployed, and cleaned, by IPv6 alone: firmware, ramdisk, agent and image.
+// A machine that is given no IPv4 address is deployed by IPv6 alone: firmware, ramdisk, agent and image.
 func TestDeployByIPv6(t *testing.T) {
 	if os.Getenv("IRONYARD_HARDWARE") == "" {
 		t.Skip("takes minutes; set IRONYARD_HARDWARE=1")
@@ -35,7 +35,6 @@ func TestDeployByIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := enrolled(ctx, t, name, func(m *operator.Machine) {
-		m.Clean = true
 		m.DriverInfo["deploy_kernel"], m.DriverInfo["deploy_ramdisk"] = theRack.ImageURL(ownKernel), theRack.ImageURL(ownRamdisk)
 	})
 	console := consoleFromNow(t, name)

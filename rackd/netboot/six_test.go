@@ -15,7 +15,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/routeradv"
 )
 
-// newWorld6 is newWorld for a network where nobody speaks IPv4.
+// newWorld6 is newWorld for a network without IPv4.
 func newWorld6(t *testing.T, m netboot.Machine, kernel string) *world {
 	w, files := bareWorld(t, m, kernel)
 	at := ipxescript.Server{HTTP: "http://[" + self6.String() + "]:8080", TFTP: "tftp://[" + self6.String() + "]"}

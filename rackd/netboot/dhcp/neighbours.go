@@ -10,7 +10,7 @@ import (
 // Neighbours answers Config6.Neighbour from the kernel's table of an interface's network. Safe for concurrent use.
 type Neighbours struct{ Interface string }
 
-// discard is a port at which nobody answers.
+// discard is a port at which hosts answer nothing.
 const discard = 9
 
 // MAC returns the MAC address of a host, as it has told the kernel. For one that the kernel does not know the kernel

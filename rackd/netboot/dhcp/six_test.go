@@ -187,7 +187,7 @@ func TestWhoAClientIs(t *testing.T) {
 	}
 }
 
-// A machine has one address, whoever in it asks, and has it again after a restart of the server.
+// A machine has one address for its firmware and for its ramdisk, and has it again after a restart of the server.
 func TestLeaseLife6(t *testing.T) {
 	now := time.Now()
 	file := filepath.Join(t.TempDir(), "dhcp6-leases.json")
@@ -273,7 +273,7 @@ func TestRapidCommitAndConfirm(t *testing.T) {
 }
 
 // Messages that name a server which they should not, or none where they should, or another, get no answer. What a
-// machine takes of another server is remembered, and given to nobody.
+// machine takes of another server is remembered, and given to no other machine.
 func TestOtherServers6(t *testing.T) {
 	s := newServer6(t, nil)
 	other := dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{5}})

@@ -93,8 +93,8 @@ func TestOnALink(t *testing.T) {
 
 const withDHCP = "nobody, with DHCPv6"
 
-// sentToDHCP requires that rdisc6, a program of others, reads in the answer that there is DHCPv6 and no router, and
-// that the kernel reaches the prefix and has made itself no address of it.
+// sentToDHCP requires that rdisc6, a program of others, reads in the answer that there is DHCPv6 and no router. The
+// kernel must reach the prefix, and make itself no address of it.
 func sentToDHCP(t *testing.T, machine string) {
 	t.Helper()
 	out, err := exec.Command("ip", "netns", "exec", machine, "rdisc6", "-1", "-r", "5", "far").CombinedOutput()
