@@ -1,5 +1,5 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon, rackd/outbound and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/outbound, what they take (networks of DHCP) and protocol.
 package command
 
 import (

@@ -31,7 +31,6 @@ func (l *slowLeases) Addresses(string) []netip.Addr {
 	}
 	return []netip.Addr{hers}
 }
-func (*slowLeases) Hears() bool { return true }
 
 // slowBus is a bus on which the write of a boot takes as long as a heartbeat that is under way.
 type slowBus struct {

@@ -33,6 +33,8 @@ type directory struct {
 	bring func(f bootorder.File) error
 	// asked: machines that ask will do what they are told, see conductor.Asked. Else all is from memory.
 	asked bool
+	// hears reports whether machines speak DHCP with this rackd, by the version of IP by which they ask; nil: they do not.
+	hears func() bool
 }
 
 func (d directory) ByMAC(mac string) (netboot.Machine, bool) { return d.machine(d.c.BootByMAC(mac)) }
@@ -53,7 +55,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 		o.Order = d.instance(o.Order)
 	}
 	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
-		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears}, true
+		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: d.hears != nil && d.hears()}, true
 }
 
 // file says where a machine loads a file from: this rackd's cache, or, when that

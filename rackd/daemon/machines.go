@@ -141,12 +141,12 @@ func (r *Rack) names(six bool) (list []netip.Addr) {
 
 // directory is what DHCP knows of machines, from memory.
 func (r *rackd) directory(f face) directory {
-	return directory{c: r.conductor, cached: r.stock.cached(f.http())}
+	return directory{c: r.conductor, cached: r.stock.cached(f.http()), hears: r.leases.hears(f)}
 }
 
 // scripts writes the boot scripts of machines that ask at a face.
 func (r *rackd) scripts(f face) *bootscript.Scripts {
-	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true}, Journal: r.desk, Metrics: r.netboot,
+	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true, hears: r.leases.hears(f)}, Journal: r.desk, Metrics: r.netboot,
 		Ramdisk: func(group string) ipxescript.Ramdisk { return r.ramdiskAt(f, group) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 }
 
@@ -197,10 +197,12 @@ func (l *leases) Addresses(mac string) (list []netip.Addr) {
 	return list
 }
 
-// Hears implements conductor.Leases.
-func (l *leases) Hears() bool {
-	d := l.Load()
-	return d != nil && (d.four != nil && d.four.Hears() || d.six != nil && d.six.Hears())
+// hears reports whether machines that boot speak DHCP with this rackd, so that their addresses are known.
+func (l *leases) hears(f face) func() bool {
+	return func() bool {
+		d := l.Load()
+		return d != nil && (f.six() && d.six != nil && d.six.Hears() || !f.six() && d.four != nil && d.four.Hears())
+	}
 }
 
 // serveMachines starts what machines and agents talk to.

@@ -104,6 +104,32 @@ func (w *world) asked(kind string) {
 	}
 }
 
+// What a machine was given by one version of IP says nothing of its address by the other.
+func TestJudgeByVersionOfIP(t *testing.T) {
+	addr := netip.MustParseAddr
+	for _, c := range []struct {
+		known []string
+		hears bool
+		peer  string
+		want  netboot.Trust
+	}{
+		{[]string{"10.0.0.7", "fd00::7"}, true, "fd00::7", netboot.Proven},
+		{[]string{"10.0.0.7"}, true, "::ffff:10.0.0.7", netboot.Proven},
+		{[]string{"10.0.0.7", "fd00::7"}, true, "fd00::8", netboot.Foreign},
+		{[]string{"10.0.0.7"}, true, "fd00::7", netboot.Unheard},
+		{[]string{"10.0.0.7"}, false, "fd00::7", netboot.Unjudged},
+		{[]string{"fd00::7"}, false, "10.0.0.7", netboot.Unjudged},
+	} {
+		m := netboot.Machine{Hears: c.hears}
+		for _, a := range c.known {
+			m.Addresses = append(m.Addresses, addr(a))
+		}
+		if got := m.Judge(addr(c.peer)); got != c.want {
+			t.Errorf("known at %v, hears %t: %s is judged %d, want %d", c.known, c.hears, c.peer, got, c.want)
+		}
+	}
+}
+
 // knows returns what DHCP has given the machine.
 func (w *world) knows() (list []netip.Addr) {
 	if w.dhcp6 != nil {
