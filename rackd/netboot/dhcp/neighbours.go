@@ -33,7 +33,7 @@ func (n Neighbours) MAC(a netip.Addr) (mac string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	conn.Write([]byte{0}) // what comes of it the table shows
+	_, _ = conn.Write([]byte{0}) // what comes of it the table shows
 	conn.Close()
 	return "", false
 }
