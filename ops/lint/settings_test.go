@@ -40,6 +40,7 @@ var settings = map[string]map[string]string{
 		"--heartbeat-timeout": "a deploy at a heartbeat of 300 s, Ironic's default, is what a test is about",
 		"--bmc-timeout":       "a BMC that hangs is to be noticed",
 		"--deadline":          "a machine that boots nothing fails within the test",
+		"--dhcp":              "a network without IPv4 is what a test is about",
 		"--power-recovery":    "a fault of power comes and goes within the test",
 		"--power-sync":        "a fault of power comes and goes within the test",
 	},

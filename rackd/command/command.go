@@ -1,5 +1,5 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon, rackd/outbound and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/outbound, what they take (networks of DHCP) and protocol.
 package command
 
 import (
@@ -56,12 +56,16 @@ type flags struct {
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
 	Interface    string         `help:"Network interface on the machines' network." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr     `help:"IPv4 address of this rackd on that interface." env:"RACKD_ADDRESS" group:"Machines"`
+	Address      netip.Addr     `help:"IPv4 address of this rackd on that interface. Without it machines are served by IPv6 only, at --address6." env:"RACKD_ADDRESS" group:"Machines"`
 	Prefix       int            `help:"Prefix length of that network, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
 	DHCP         string         `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
 	DHCPRange    string         `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	DHCPRelays   []netip.Prefix `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
-	RouterAdv    bool           `name:"router-advertisements" help:"Tell machines that boot the ramdisk that there is no IPv6 router. Without this answer iPXE waits for a router for 16 s. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
+	Address6     netip.Addr     `name:"address6" help:"IPv6 address of this rackd on that interface. With it machines boot by IPv6 too." env:"RACKD_ADDRESS6" group:"Machines"`
+	Prefix6      int            `name:"prefix6" help:"Prefix length of its network, in bits." default:"64" env:"RACKD_PREFIX6" group:"Machines"`
+	DHCP6        string         `name:"dhcp6" help:"DHCPv6 mode. serve: give addresses; proxy: name boot files to machines that have an address of a router's prefix, and overhear another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP6" group:"Machines"`
+	DHCP6Range   []string       `name:"dhcp6-range" help:"First and last IPv6 address to give. Default: 65536 addresses that follow from --address6, so that each rackd has its own. Further ranges are for networks behind relays; each is of one network with --prefix6 bits." placeholder:"FROM-TO" env:"RACKD_DHCP6_RANGE" group:"Machines"`
+	RouterAdv    bool           `name:"router-advertisements" help:"Answer machines that boot the ramdisk and look for an IPv6 router: there is none, and where rackd serves DHCPv6 they are to ask that. Without this answer iPXE waits for a router for 16 s, and does not boot by IPv6. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
 	Router       netip.Addr     `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr   `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int            `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
@@ -223,8 +227,14 @@ func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
-	if !r.Address.Is4() {
-		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)
+	if f.Address.IsValid() && !r.Address.Is4() {
+		return nil, fmt.Errorf("--address %s: it must be an IPv4 address; an IPv6 address is --address6", f.Address)
+	}
+	if !f.Address.IsValid() && !f.Address6.IsValid() {
+		return nil, fmt.Errorf("--interface %s needs --address or --address6, an address of this rackd on it", f.Interface)
+	}
+	if err := f.six(r); err != nil {
+		return nil, err
 	}
 	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort} {
 		if port < 1 || port > 65535 {
@@ -244,7 +254,7 @@ func (f flags) rack() (*daemon.Rack, error) {
 	if len(f.KernelParams) > mostKernelParams {
 		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut off the end of its command line", len(f.KernelParams), mostKernelParams)
 	}
-	if f.DHCP == "serve" {
+	if f.DHCP == "serve" && f.Address.IsValid() {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")
 		var err1, err2 error
 		r.RangeFrom, err1 = netip.ParseAddr(from)

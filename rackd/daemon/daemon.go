@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -207,7 +206,10 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: r.hardware.Describe()}
 	if c.Rack != nil {
-		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
+		self.BootURL, self.AgentURL = c.Rack.face().http(), c.Rack.face().agents()
+		if f := c.Rack.face6(); f.address.IsValid() {
+			self.BootURL6, self.AgentURL6 = f.http(), f.agents()
+		}
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.ringChanged() }, c.Log)
@@ -227,10 +229,10 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
-		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
+		r.stock = images{r.cache, c.Rack.bases(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Keys, r.lease.Members}
+		cc.Media = mediaServer{r.loader, c.Rack.face().http(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
@@ -405,14 +407,4 @@ func (r *rackd) checks() []check {
 		list[2].Why = why
 	}
 	return list
-}
-
-func (r *Rack) httpBase() string {
-	return "http://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPPort))
-}
-
-func (r *Rack) tftpBase() string { return "tftp://" + r.Address.String() }
-
-func (r *Rack) agentBase() string {
-	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.AgentPort))
 }

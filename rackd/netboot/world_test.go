@@ -36,7 +36,10 @@ const (
 	tap    = "tap0"
 )
 
-var self = netip.MustParseAddr("10.78.0.1")
+var (
+	self  = netip.MustParseAddr("10.78.0.1")
+	self6 = netip.MustParseAddr("fd00:78::1")
+)
 
 // inNamespace runs the test once more, in a network namespace of its own with a
 // bridge and a tap. It reports whether this is that run.
@@ -56,6 +59,7 @@ func inNamespace(t *testing.T) bool {
 	ip("-n", ns, "link", "set", "lo", "up")
 	ip("-n", ns, "link", "add", bridge, "type", "bridge")
 	ip("-n", ns, "addr", "add", self.String()+"/24", "dev", bridge)
+	ip("-n", ns, "addr", "add", self6.String()+"/64", "dev", bridge, "nodad")
 	ip("-n", ns, "link", "set", bridge, "up")
 	ip("-n", ns, "tuntap", "add", tap, "mode", "tap")
 	ip("-n", ns, "link", "set", tap, "master", bridge, "up")
@@ -71,7 +75,8 @@ func inNamespace(t *testing.T) bool {
 // world is a rack with one machine, and what it has been seen to do.
 type world struct {
 	t      *testing.T
-	kernel string // path
+	limit  time.Duration // of until, if it is more than three minutes
+	kernel string        // path
 
 	mu      sync.Mutex
 	machine netboot.Machine
@@ -83,6 +88,7 @@ type world struct {
 	unheard bool
 	waited  int // leases when it was told
 	dhcp    *dhcp.Server
+	dhcp6   *dhcp.Server6 // in a world of IPv6, in dhcp's place
 }
 
 func (w *world) ByMAC(m string) (netboot.Machine, bool) {
@@ -94,8 +100,8 @@ func (w *world) ByMAC(m string) (netboot.Machine, bool) {
 		if w.waited == 0 && strings.Contains(w.console.String(), "Ironyard: the boot waits.") {
 			w.waited = w.leases
 		}
-		if at, ok := w.dhcp.Address(mac); ok && w.waited > 0 && w.leases > w.waited {
-			known.Addresses = []netip.Addr{at}
+		if w.waited > 0 && w.leases > w.waited {
+			known.Addresses = w.knows()
 		}
 	}
 	return known, m == mac
@@ -131,7 +137,7 @@ func (w *world) note(change func()) {
 // until waits until ok says so of the journal and the console; ok runs under the lock.
 func (w *world) until(what string, ok func(seen []string, console string) bool) {
 	w.t.Helper()
-	limit := time.After(3 * time.Minute)
+	limit := time.After(max(w.limit, 3*time.Minute))
 	for {
 		w.mu.Lock()
 		done, change := ok(w.seen, w.console.String()), w.change
@@ -171,6 +177,26 @@ func (w *world) says(text string) {
 // newWorld starts DHCP, TFTP and the boot web. The kernel is iPXE once more: any
 // program that this firmware can start will do.
 func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
+	w, files := bareWorld(t, m, kernel)
+	at := ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}
+	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
+		HTTP: at.HTTP, TFTP: at.TFTP, LeaseFile: filepath.Join(filepath.Dir(w.kernel), "leases"), Directory: w, Journal: w, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.dhcp = d
+	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.serve(files, self, at, d.MACOf, func(ctx context.Context) error { return d.Serve(ctx, on67) })
+	return w
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// bareWorld is a world without servers.
+func bareWorld(t *testing.T, m netboot.Machine, kernel string) (*world, *bootfiles.Files) {
 	dir := t.TempDir()
 	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
@@ -186,33 +212,32 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
-	asked := func(string) ipxescript.Ramdisk { return ramdisk }
-	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
-		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log})
+	return w, files
+}
+
+// serve serves files and scripts at an address, beside what else runs there.
+func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescript.Server, macOf func(net.IP) (string, bool), beside ...func(context.Context) error) {
+	t := w.t
+	t.Helper()
+	on69, err := net.ListenPacket("udp", net.JoinHostPort(address.String(), "69"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.dhcp = d
-	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
+	on80, err := net.Listen("tcp", net.JoinHostPort(address.String(), "8080"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	on69, err := net.ListenPacket("udp4", self.String()+":69")
-	if err != nil {
-		t.Fatal(err)
+	asked := func(string) ipxescript.Ramdisk {
+		return ipxescript.Ramdisk{Server: server, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
 	}
-	on80, err := net.Listen("tcp4", self.String()+":8080")
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: log}
-	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: log})}
-	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log, Scripts: scripts}
+	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: quiet}
+	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: quiet})}
+	loader := &tftp.Server{Files: files, Journal: w, MACOf: macOf, Log: quiet, Scripts: scripts}
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
-	g.Go(func() error { return d.Serve(ctx, on67) })
+	for _, run := range beside {
+		g.Go(func() error { return run(ctx) })
+	}
 	g.Go(func() error { return loader.Serve(ctx, on69) })
 	g.Go(func() error { web.Serve(on80); return nil })
 	t.Cleanup(func() {
@@ -222,7 +247,6 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 			t.Error(err)
 		}
 	})
-	return w
 }
 
 // boot starts a machine in QEMU; it ends with the test.

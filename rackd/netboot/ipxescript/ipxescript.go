@@ -264,9 +264,17 @@ func Params(m netboot.Machine, r Ramdisk) (list []string) {
 func WriteUnheard(m netboot.Machine, mac string, r Ramdisk) string {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n")
-	fmt.Fprintf(&b, "echo Ironyard: the boot waits.\necho Reason: no rackd has seen which address this machine was given\necho Asking again in %d s.\nsleep %d\ndhcp netX ||\n", RetrySeconds, RetrySeconds)
+	fmt.Fprintf(&b, "echo Ironyard: the boot waits.\necho Reason: no rackd has seen which address this machine was given\necho Asking again in %d s.\nsleep %d\n%s netX ||\n", RetrySeconds, RetrySeconds, configures(r))
 	chain(&b, m, mac, append([]Server{r.Server}, r.Others...))
 	return b.String()
+}
+
+// configures is iPXE's command that has it speak DHCP by the version of IP that leads to the server.
+func configures(r Ramdisk) string {
+	if strings.HasPrefix(r.HTTP, "http://[") {
+		return "ifconf --configurator ipv6"
+	}
+	return "dhcp"
 }
 
 // WriteForeign is for a caller that has another address than the machine was given. It says nothing of the node.

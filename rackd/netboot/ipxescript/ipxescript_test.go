@@ -152,6 +152,22 @@ func TestStrangersAreToldNothingOfTheNode(t *testing.T) {
 
 // Whom the agent calls and believes comes last on the line, where it wins, and no node's
 // parameter of that name is on it.
+// By IPv6 a machine speaks DHCPv6 before it asks again, and URLs hold the address as iPXE reads it.
+func TestByIPv6(t *testing.T) {
+	r := files
+	r.Server, r.Doors = Server{HTTP: "http://[fd00::1]:8080", TFTP: "tftp://[fd00::1]"}, []string{"https://[fd00::1]:6386"}
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{}), BootID: "s3cret"}
+	if got := WriteUnheard(m, "52:54:00:00:00:01", r); !strings.Contains(got, "\nifconf --configurator ipv6 netX ||\nchain --replace http://[fd00::1]:8080/boot/script?mac=") {
+		t.Errorf("an address is not known:\n%s", got)
+	}
+	got := Write(m, "52:54:00:00:00:01", r)
+	for _, want := range []string{"kernel http://[fd00::1]:8080/files/kernel?mac=", "initrd --name ramdisk http://[fd00::1]:8080/files/ramdisk?mac=", " ipa-api-url=https://[fd00::1]:6386/boot/s3cret "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestOwnWordsWin(t *testing.T) {
 	m := netboot.Machine{UUID: "u", Order: bootorder.Ramdisk(bootorder.Load{}), State: "inspect wait", BootID: "s3cret"}
 	for _, name := range []string{"ipa-api-url", "IPA-API-URL", "ipa_api_url", `"ipa-api-url`, "ironyard-api-fingerprint", "ironyard-node", "BOOTIF", "initrd", "ipa-guard-special-filesystems", "ipa-insecure", "ipa-inspection-callback-url"} {
