@@ -55,7 +55,9 @@ type Member struct {
 	// AgentURL and BootURL are the base URLs that machines of the rack use.
 	AgentURL string `json:"agent_url,omitempty"`
 	BootURL  string `json:"boot_url,omitempty"`
-	Version  string `json:"version"`
+	// BootTLSURL is BootURL by TLS, for firmware; empty: it does not serve so.
+	BootTLSURL string `json:"boot_tls_url,omitempty"`
+	Version    string `json:"version"`
 	// Documents is the newest form of node documents that it reads (node.Format).
 	Documents int `json:"documents,omitempty"`
 	// Keys are the ids of the generations that it has of each group's key, by group in lower case, the

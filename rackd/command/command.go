@@ -1,5 +1,5 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon, rackd/outbound and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/netboot/boottls, rackd/outbound and protocol.
 package command
 
 import (
@@ -29,6 +29,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/secretfile"
 	"github.com/ironyard/ironyard/rackd/daemon"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -65,6 +66,9 @@ type flags struct {
 	Router       netip.Addr     `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr   `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int            `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
+	HTTPSPort    int            `name:"https-port" help:"HTTPS port for firmware that boots by HTTP; see --https-certificate." default:"8443" env:"RACKD_HTTPS_PORT" group:"Machines"`
+	HTTPSCert    string         `name:"https-certificate" help:"PEM file with the certificate that machines' firmware is shown, and those that it stands on. It names --address as an alternative name, and firmware must have been given its authority. With it, firmware with the boot interfaces http, http-ipxe and redfish-https is told https URLs; iPXE and agents keep HTTP. The file is read again when it changes." env:"RACKD_HTTPS_CERTIFICATE" placeholder:"FILE" group:"Machines"`
+	HTTPSKey     string         `name:"https-key" help:"PEM file with the key of --https-certificate." env:"RACKD_HTTPS_KEY" placeholder:"FILE" group:"Machines"`
 	AgentPort    int            `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
 	ISCSIPort    int            `name:"iscsi-portal-port" help:"TCP port at which machines export their disks to this rackd, for the deploy interface iscsi." default:"3260" env:"RACKD_ISCSI_PORTAL_PORT" group:"Machines"`
 	BootPrograms string         `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
@@ -220,15 +224,18 @@ const mostKernelParams = 380
 
 func (f flags) rack() (*daemon.Rack, error) {
 	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
-		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
+		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, HTTPSPort: f.HTTPSPort, HTTPS: boottls.Files{Certificate: f.HTTPSCert, Key: f.HTTPSKey}, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if !r.Address.Is4() {
 		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)
 	}
-	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort} {
+	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort, "https-port": f.HTTPSPort} {
 		if port < 1 || port > 65535 {
 			return nil, fmt.Errorf("--%s %d: a port must be 1 to 65535", name, port)
 		}
+	}
+	if (f.HTTPSCert == "") != (f.HTTPSKey == "") {
+		return nil, errors.New("--https-certificate and --https-key: give both or neither")
 	}
 	if f.Prefix < 1 || f.Prefix > 30 {
 		return nil, fmt.Errorf("--prefix %d: it must be 1 to 30", f.Prefix)

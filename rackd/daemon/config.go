@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
@@ -115,6 +116,9 @@ type Rack struct {
 	DNS        []netip.Addr
 	HTTPPort   int
 	AgentPort  int
+	// HTTPS is the certificate with which firmware is served at HTTPSPort; zero: firmware is served by HTTP.
+	HTTPS     boottls.Files
+	HTTPSPort int
 	// BootPrograms is the folder with undionly.kpxe, ipxe.efi and their kin.
 	BootPrograms string
 	Kernel       string // file

@@ -6,6 +6,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,6 +45,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/strangers"
@@ -78,6 +80,8 @@ type rackd struct {
 	desk       *forward.Desk
 	files      *bootfiles.Files
 	loader     *bootmedium.Loader // nil: this rackd boots no machines
+	// firmwareTLS is what firmware is served with; nil: it is served by HTTP.
+	firmwareTLS *tls.Config
 	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
 	opened chan struct{}
 	waits  atomic.Pointer[string]
@@ -112,7 +116,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 		if err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
-		g.Go(func() error { return observe(ctx, l, r.registry, r.checks) })
+		g.Go(func() error { return observe(ctx, l, r.registry, r.checks, cfg.Log) })
 	}
 	g.Go(func() error {
 		if err := r.build(ctx); err != nil {
@@ -183,6 +187,11 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
+	if c.Rack.HTTPS.Certificate != "" {
+		if r.firmwareTLS, err = boottls.Open(c.Rack.HTTPS, c.Rack.Address, c.Log); err != nil {
+			return err
+		}
+	}
 	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
 		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI}); err != nil {
 		return err
@@ -207,7 +216,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: r.hardware.Describe()}
 	if c.Rack != nil {
-		self.BootURL, self.AgentURL = c.Rack.httpBase(), c.Rack.agentBase()
+		self.BootURL, self.BootTLSURL, self.AgentURL = c.Rack.httpBase(), c.Rack.httpsBase(), c.Rack.agentBase()
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.ringChanged() }, c.Log)
@@ -230,7 +239,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Keys, r.lease.Members}
+		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Rack.httpsBase(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
@@ -409,6 +418,14 @@ func (r *rackd) checks() []check {
 
 func (r *Rack) httpBase() string {
 	return "http://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPPort))
+}
+
+// httpsBase is httpBase for firmware by TLS; empty: firmware is served by HTTP.
+func (r *Rack) httpsBase() string {
+	if r.HTTPS.Certificate == "" {
+		return ""
+	}
+	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPSPort))
 }
 
 func (r *Rack) tftpBase() string { return "tftp://" + r.Address.String() }

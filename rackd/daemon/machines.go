@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ import (
 // of the start and not of some later moment.
 type listeners struct {
 	web, agents       net.Listener
+	firmware          net.Listener // the web by TLS; nil: there is none
 	tftp, dhcp, proxy net.PacketConn
 	dhcpServer        *dhcp.Server
 	solicitations     routeradv.Link // nil: they are not answered
@@ -53,6 +55,9 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	at := func(port int) string { return net.JoinHostPort(k.Address.String(), strconv.Itoa(port)) }
 	tcp("machines over HTTP", at(k.HTTPPort), &l.web)
 	tcp("agents", at(k.AgentPort), &l.agents)
+	if r.firmwareTLS != nil {
+		tcp("firmware over HTTPS", at(k.HTTPSPort), &l.firmware)
+	}
 	if err != nil {
 		return l, err
 	}
@@ -60,7 +65,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 		return l, fmt.Errorf("listen for TFTP: %w", err)
 	}
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays,
-		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
+		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), HTTPS: k.httpsBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
 		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
 		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
 		return l, err
@@ -125,7 +130,10 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	mux.Handle(mediaweb.Prefix, r.mediaHandler())
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
-	g.Go(func() error { return serveHTTP(ctx, l.web, mux) })
+	g.Go(func() error { return serveHTTP(ctx, l.web, mux, r.cfg.Log) })
+	if l.firmware != nil {
+		g.Go(func() error { return serveHTTP(ctx, tls.NewListener(l.firmware, r.firmwareTLS), mux, r.cfg.Log) })
+	}
 	door := agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log)
 	if r.events != nil {
 		door.Beside(bmcevents.Prefix, r.events.Handler(agentdoor.Known))

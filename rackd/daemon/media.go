@@ -21,6 +21,7 @@ import (
 type mediaServer struct {
 	loader  *bootmedium.Loader
 	base    string
+	secure  string // by TLS; empty: not served so
 	keys    *seal.Keyring
 	members func() []bus.Member
 }
@@ -30,6 +31,9 @@ func (s mediaServer) Problem(mode string) error { return s.loader.Problem(mode) 
 
 // Base implements runner.Media.
 func (s mediaServer) Base() string { return s.base }
+
+// TLSBase implements runner.Media.
+func (s mediaServer) TLSBase() string { return s.secure }
 
 // URL implements runner.Media. Each rackd of the group makes the same one below the same base.
 func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, error) {
@@ -42,7 +46,9 @@ func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, e
 
 // Served implements runner.Media.
 func (s mediaServer) Served(base string) bool {
-	return base == s.base || slices.ContainsFunc(s.members(), func(m bus.Member) bool { return strings.TrimRight(m.BootURL, "/") == base })
+	return base == s.base || base == s.secure && base != "" || slices.ContainsFunc(s.members(), func(m bus.Member) bool {
+		return strings.TrimRight(m.BootURL, "/") == base || m.BootTLSURL != "" && strings.TrimRight(m.BootTLSURL, "/") == base
+	})
 }
 
 // mediaHandler serves media to BMCs.

@@ -162,9 +162,9 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.
 		return append(bootFile(script), dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1})))
 	case clientHTTP64, clientHTTPARM64:
-		at := s.cfg.HTTP + "/files/" + s.programOf(c)
+		at := s.cfg.HTTPS + "/files/" + s.programOf(c)
 		if s.direct(c, machine) {
-			at = netboot.ProgramURL(s.cfg.HTTP, mac)
+			at = netboot.ProgramURL(s.cfg.HTTPS, mac)
 		}
 		// UEFI 2.10, section 24.7.2: the class tells that the reply is for HTTP boot.
 		return append(bootFile(at), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))

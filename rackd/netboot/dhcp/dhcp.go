@@ -16,6 +16,7 @@
 package dhcp
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -64,6 +65,8 @@ type Config struct {
 	LeaseFile string
 	// HTTP is the base URL of the boot web, without a slash at the end.
 	HTTP string
+	// HTTPS is the same by TLS, for firmware that boots by HTTP; empty: it is told HTTP.
+	HTTPS string
 	// TFTP is the base URL of a TFTP server that generates scripts, for machines
 	// whose boot interface is pxe; empty: they get theirs by HTTP too.
 	TFTP     string
@@ -109,6 +112,7 @@ func New(c Config) (*Server, error) {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
 	c.Programs = c.Programs.orDefault()
+	c.HTTPS = cmp.Or(c.HTTPS, c.HTTP)
 	s := &Server{cfg: c, lines: c.Strangers.Lines("DHCP"), probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery},
 		senderLog: rate.Sometimes{First: 1, Interval: foreignEvery}, addressLog: rate.Sometimes{First: 1, Interval: foreignEvery}}
 	switch c.Mode {

@@ -2,6 +2,7 @@ package dhcp
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -33,6 +34,7 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 		mods  []dhcpv4.Modifier
 		want  string
 	}{
+		{"HTTP by TLS", bootorder.Ramdisk(bootorder.Load{}), http, "https" + strings.TrimPrefix(program, "http")},
 		{"HTTP", bootorder.Ramdisk(bootorder.Load{}), http, program},
 		{"HTTP, nothing to load", bootorder.LocalDisk(), http, program}, // the server of it decides when it is asked
 		{"PXE", bootorder.Ramdisk(bootorder.Load{}), tftp, "ramdisk.efi"},
@@ -41,7 +43,12 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 		{"iPXE in the card", bootorder.Ramdisk(bootorder.Load{}), append(tftp, dhcpv4.WithUserClass("iPXE", false)), "http://10.77.0.1:8080/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01"},
 		{"arm64, which the program is not for", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "snponly-arm64.efi"},
 	} {
-		s := newServer(t, func(cfg *Config) { cfg.Directory = direct{order: c.order} })
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory = direct{order: c.order}
+			if strings.HasPrefix(c.want, "https:") {
+				cfg.HTTPS = "https://10.77.0.1:8080"
+			}
+		})
 		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
 			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
 		}
