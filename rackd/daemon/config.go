@@ -119,6 +119,9 @@ type Rack struct {
 	// HTTPS is the certificate with which firmware is served at HTTPSPort; zero: firmware is served by HTTP.
 	HTTPS     boottls.Files
 	HTTPSPort int
+	// Loaders are the files of GRUB and pxelinux, by their names among the boot files, which machines of the boot interface pxe load;
+	// empty: they load iPXE.
+	Loaders map[string]string
 	// BootPrograms is the folder with undionly.kpxe, ipxe.efi and their kin.
 	BootPrograms string
 	Kernel       string // file

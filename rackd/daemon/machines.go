@@ -67,7 +67,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), HTTPS: k.httpsBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
 		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
-		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
+		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers}); err != nil {
 		return l, err
 	}
 	r.leases.Store(l.dhcpServer)
@@ -139,7 +139,7 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 		door.Beside(bmcevents.Prefix, r.events.Handler(agentdoor.Known))
 	}
 	g.Go(func() error { return door.Serve(ctx, l.agents, r.identities) })
-	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts}
+	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts, Own: r.openOwn}
 	g.Go(func() error { return files.Serve(ctx, l.tftp) })
 	if l.solicitations != nil {
 		solicited := routeradv.New(l.solicitations, directory{c: r.conductor, cached: r.stock.cached}, r.netboot, r.cfg.Log)

@@ -171,6 +171,11 @@ func (w *world) says(text string) {
 // newWorld starts DHCP, TFTP and the boot web. The kernel is iPXE once more: any
 // program that this firmware can start will do.
 func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
+	return worldWith(t, m, kernel, nil, nil)
+}
+
+// worldWith is newWorld with boot loaders besides iPXE. wrap is put around the connection of DHCP; nil: nothing.
+func worldWith(t *testing.T, m netboot.Machine, kernel string, loaders map[string]string, wrap func(net.PacketConn) net.PacketConn) *world {
 	dir := t.TempDir()
 	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
@@ -182,15 +187,15 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk")})
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: loaders})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
+	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
 	asked := func(string) ipxescript.Ramdisk { return ramdisk }
 	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
-		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log})
+		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log, Loaders: len(loaders) > 0, Serves: files.Has})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +203,10 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var asks net.PacketConn = on67
+	if wrap != nil {
+		asks = wrap(on67)
 	}
 	on69, err := net.ListenPacket("udp4", self.String()+":69")
 	if err != nil {
@@ -212,7 +221,7 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log, Scripts: scripts}
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
-	g.Go(func() error { return d.Serve(ctx, on67) })
+	g.Go(func() error { return d.Serve(ctx, asks) })
 	g.Go(func() error { return loader.Serve(ctx, on69) })
 	g.Go(func() error { web.Serve(on80); return nil })
 	t.Cleanup(func() {

@@ -26,6 +26,12 @@ const (
 	// without both.
 	UKI       = "ramdisk.efi"
 	RescueUKI = "rescue-ramdisk.efi"
+	// Shim and GRUB start on UEFI, with Microsoft's keys too; PXELinux and its core on BIOS. They are served where rackd is told to.
+	// Shim looks for GRUB by this name, and pxelinux for its core by that one.
+	Shim         = "shimx64.efi"
+	GRUB         = "grubx64.efi"
+	PXELinux     = "pxelinux.0"
+	PXELinuxCore = "ldlinux.c32"
 )
 
 // Programs are the boot programs that are served when the folder has them.
@@ -35,7 +41,11 @@ var Programs = []string{"undionly.kpxe", "ipxe.efi", "snponly.efi", "ipxe-arm64.
 type Files struct{ paths map[string]string }
 
 // Paths are those of the files that were built for machines to boot. Of these only Kernel and Ramdisk may not be empty.
-type Paths struct{ Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI string }
+type Paths struct {
+	Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI string
+	// Loaders are those of boot loaders, by the names above.
+	Loaders map[string]string
+}
 
 // New lists the files: those with a path must exist, and of the programs at least one.
 func New(programs string, built Paths) (*Files, error) {
@@ -44,6 +54,12 @@ func New(programs string, built Paths) (*Files, error) {
 		if path != "" {
 			f.paths[name] = path
 		}
+	}
+	for name, path := range built.Loaders {
+		if !exists(path) {
+			return nil, fmt.Errorf("the boot loader %s: %q is no file; Debian's packages shim-signed, grub-efi-amd64-signed, pxelinux and syslinux-common have them", name, path)
+		}
+		f.paths[name] = path
 	}
 	boots := len(f.paths)
 	for name, path := range f.paths {

@@ -115,12 +115,29 @@ func (s *Server) direct(c client, machine netboot.Machine) bool {
 func directFile(machine netboot.Machine) string {
 	switch l := machine.Order.Load; {
 	case l == nil:
-		return "nothing-to-boot"
+		return nothing
 	case l.Rescue:
 		return bootfiles.RescueUKI
 	}
 	return bootfiles.UKI
 }
+
+// loader is the boot loader for a kind of firmware in place of iPXE, where the machine's boot interface is pxe and the loader can do
+// what the machine is ordered to; else empty.
+func (s *Server) loader(c client, machine netboot.Machine) string {
+	o := machine.Order
+	name := map[client]string{clientBIOS: bootfiles.PXELinux, clientUEFI64: bootfiles.Shim}[c]
+	switch {
+	case !s.cfg.Loaders || !o.OverTFTP || o.Direct || o.Image != nil || o.Volumes != nil || name == "" || s.cfg.Serves != nil && !s.cfg.Serves(name):
+		return ""
+	case c == clientUEFI64 && o.Disk:
+		return nothing // GRUB ends well only, and firmware shows its menu then
+	}
+	return name
+}
+
+// nothing is the name of a file that there is not: firmware goes on with its next boot option at once.
+const nothing = "nothing-to-boot"
 
 // boots reports whether the client is to be told what to boot. For firmware that there is no program
 // for it says so in the log: a program of another kind would only hang the machine.
@@ -150,6 +167,9 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 	mac, c := m.ClientHWAddr.String(), clientOf(m)
 	if s.direct(c, machine) && c == clientUEFI64 {
 		return s.firmware(directFile(machine))
+	}
+	if name := s.loader(c, machine); name != "" {
+		return s.firmware(name)
 	}
 	switch c {
 	case clientAgent:

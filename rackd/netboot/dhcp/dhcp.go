@@ -71,6 +71,8 @@ type Config struct {
 	// whose boot interface is pxe; empty: they get theirs by HTTP too.
 	TFTP     string
 	Programs Programs
+	// Loaders: machines whose boot interface is pxe get GRUB behind shim, or pxelinux, in place of iPXE. They are boot files.
+	Loaders bool
 	// Discovery: strangers are served like machines that are known.
 	Discovery bool
 	Directory netboot.Directory

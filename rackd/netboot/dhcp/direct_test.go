@@ -78,3 +78,48 @@ func TestAgentIsToldWhereToAsk(t *testing.T) {
 		t.Errorf("a stranger is told: %v", r)
 	}
 }
+
+// viaTFTP is a machine whose boot interface is pxe.
+type viaTFTP struct {
+	directory
+	order bootorder.Order
+}
+
+func (d viaTFTP) ByMAC(mac string) (netboot.Machine, bool) {
+	d.order.OverTFTP = true
+	return netboot.Machine{UUID: "u", Order: d.order}, mac == known
+}
+
+// Firmware of a machine with the interface pxe is given GRUB or pxelinux, where rackd has them and they can do what is ordered.
+func TestFirmwareIsGivenItsLoader(t *testing.T) {
+	bios, uefi := pxe(iana.INTEL_X86PC, "PXEClient:Arch:00000"), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	load := bootorder.Ramdisk(bootorder.Load{})
+	for _, c := range []struct {
+		name  string
+		order bootorder.Order
+		mods  []dhcpv4.Modifier
+		off   string // what is not among the boot files
+		want  string
+	}{
+		{"UEFI", load, uefi, "", "shimx64.efi"},
+		{"BIOS", load, bios, "", "pxelinux.0"},
+		{"BIOS without pxelinux", load, bios, "pxelinux.0", "undionly.kpxe"},
+		{"UEFI, its disk", bootorder.LocalDisk(), uefi, "", "nothing-to-boot"},
+		{"BIOS, its disk", bootorder.LocalDisk(), bios, "", "pxelinux.0"},
+		{"UEFI, later", bootorder.Later("wait"), uefi, "", "shimx64.efi"},
+		{"a volume", bootorder.FromVolumes(bootorder.Volumes{}), uefi, "", "snponly.efi"},
+		{"arm64", load, pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "", "snponly-arm64.efi"},
+		{"HTTP", load, pxe(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), "", "http://10.77.0.1:8080/files/snponly.efi"},
+	} {
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory, cfg.Loaders, cfg.Serves = viaTFTP{order: c.order}, true, func(name string) bool { return name != c.off }
+		})
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
+			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
+		}
+	}
+	s := newServer(t, func(cfg *Config) { cfg.Directory = viaTFTP{order: load} })
+	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, uefi...)); r.BootFileNameOption() != "snponly.efi" {
+		t.Errorf("without these loaders: %q", r.BootFileNameOption())
+	}
+}
