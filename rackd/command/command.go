@@ -1,5 +1,6 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon, rackd/netboot/bootfiles, rackd/netboot/boottls, rackd/outbound and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/netboot/bootfiles, rackd/netboot/boottls,
+// rackd/netboot/dhcp, rackd/outbound and protocol.
 package command
 
 import (
@@ -34,6 +35,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/daemon"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -66,6 +68,7 @@ type flags struct {
 	DHCP         string            `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
 	DHCPRange    string            `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	DHCPRelays   []netip.Prefix    `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
+	DHCPSubnets  []string          `name:"dhcp-subnet" sep:";" help:"With --dhcp serve: a further network whose relays send requests here, as 'PREFIX FROM-TO ROUTER', such as '10.2.0.0/24 10.2.0.100-10.2.0.200 10.2.0.1'. Its machines reach --address by the router. Several: give the flag again, or divide them by ;." placeholder:"SUBNET" env:"RACKD_DHCP_SUBNETS" group:"Machines"`
 	RouterAdv    bool              `name:"router-advertisements" help:"Tell machines that boot the ramdisk that there is no IPv6 router. Without this answer iPXE waits for a router for 16 s. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
 	Router       netip.Addr        `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr      `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
@@ -258,6 +261,16 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 	}
 	if len(f.KernelParams) > mostKernelParams {
 		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut off the end of its command line", len(f.KernelParams), mostKernelParams)
+	}
+	for _, text := range f.DHCPSubnets {
+		n, err := dhcp.ParseSubnet(text)
+		if err != nil {
+			return nil, fmt.Errorf("--dhcp-subnet: %w", err)
+		}
+		r.Subnets = append(r.Subnets, n)
+	}
+	if len(r.Subnets) > 0 && f.DHCP != "serve" {
+		return nil, errors.New("--dhcp-subnet: addresses are given with --dhcp serve alone; a proxy is told of networks by --dhcp-relays")
 	}
 	if f.DHCP == "serve" {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
@@ -109,13 +110,15 @@ type Rack struct {
 	RouterAdvertisements bool
 	// DHCPRelays are other networks whose machines a proxy answers.
 	DHCPRelays []netip.Prefix
-	RangeFrom  netip.Addr
-	RangeTo    netip.Addr
-	Mask       net.IPMask
-	Router     netip.Addr
-	DNS        []netip.Addr
-	HTTPPort   int
-	AgentPort  int
+	// Subnets are networks that relays bring, with ranges of their own.
+	Subnets   []dhcp.Subnet
+	RangeFrom netip.Addr
+	RangeTo   netip.Addr
+	Mask      net.IPMask
+	Router    netip.Addr
+	DNS       []netip.Addr
+	HTTPPort  int
+	AgentPort int
 	// HTTPS is the certificate with which firmware is served at HTTPSPort; zero: firmware is served by HTTP.
 	HTTPS     boottls.Files
 	HTTPSPort int

@@ -64,7 +64,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	if l.tftp, err = lc.ListenPacket(ctx, "udp4", at(69)); err != nil {
 		return l, fmt.Errorf("listen for TFTP: %w", err)
 	}
-	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays,
+	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays, Subnets: k.Subnets,
 		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), HTTPS: k.httpsBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
 		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
 		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers}); err != nil {

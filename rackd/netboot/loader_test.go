@@ -57,14 +57,14 @@ func TestLoaders(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	t.Run("UEFI with Microsoft's keys, by shim and GRUB", func(t *testing.T) { byGRUB(t, kernel, grub) })
+	t.Run("UEFI with the keys of Microsoft by shim and GRUB", func(t *testing.T) { byGRUB(t, kernel, grub) })
 	t.Run("BIOS by pxelinux", func(t *testing.T) { byPXELinux(t, kernel, pxelinux) })
 }
 
 func byGRUB(t *testing.T, kernel string, loaders map[string]string) {
 	m := ramdiskMachine
 	m.Order.OverTFTP = true
-	w := worldWith(t, m, kernel, loaders, nil)
+	w := worldWith(t, m, kernel, func(s *setting) { s.loaders = loaders })
 	if err := os.Rename(w.kernel, w.kernel+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,9 @@ func (p plain) ReadFrom(b []byte) (int, net.Addr, error) {
 func byPXELinux(t *testing.T, kernel string, loaders map[string]string) {
 	m := ramdiskMachine
 	m.Order.OverTFTP = true
-	w := worldWith(t, m, kernel, loaders, func(c net.PacketConn) net.PacketConn { return plain{c} })
+	w := worldWith(t, m, kernel, func(s *setting) {
+		s.loaders, s.wrap = loaders, func(c net.PacketConn) net.PacketConn { return plain{c} }
+	})
 	if err := os.Rename(w.kernel, w.kernel+".away"); err != nil {
 		t.Fatal(err)
 	}

@@ -171,11 +171,20 @@ func (w *world) says(text string) {
 // newWorld starts DHCP, TFTP and the boot web. The kernel is iPXE once more: any
 // program that this firmware can start will do.
 func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
-	return worldWith(t, m, kernel, nil, nil)
+	return worldWith(t, m, kernel, func(*setting) {})
 }
 
-// worldWith is newWorld with boot loaders besides iPXE. wrap is put around the connection of DHCP; nil: nothing.
-func worldWith(t *testing.T, m netboot.Machine, kernel string, loaders map[string]string, wrap func(net.PacketConn) net.PacketConn) *world {
+// setting is what may differ between worlds.
+type setting struct {
+	loaders map[string]string                   // boot loaders besides iPXE
+	wrap    func(net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
+	mode    dhcp.Mode
+}
+
+// worldWith is newWorld with other settings.
+func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*setting)) *world {
+	set := setting{mode: dhcp.Serve}
+	change(&set)
 	dir := t.TempDir()
 	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
@@ -187,15 +196,15 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, loaders map[strin
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: loaders})
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
 	asked := func(string) ipxescript.Ramdisk { return ramdisk }
-	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
-		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log, Loaders: len(loaders) > 0, Serves: files.Has})
+	d, err := dhcp.New(dhcp.Config{Mode: set.mode, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
+		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log, Loaders: len(set.loaders) > 0, Serves: files.Has})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +214,8 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, loaders map[strin
 		t.Fatal(err)
 	}
 	var asks net.PacketConn = on67
-	if wrap != nil {
-		asks = wrap(on67)
+	if set.wrap != nil {
+		asks = set.wrap(on67)
 	}
 	on69, err := net.ListenPacket("udp4", self.String()+":69")
 	if err != nil {
@@ -222,6 +231,13 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, loaders map[strin
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
 	g.Go(func() error { return d.Serve(ctx, asks) })
+	if set.mode == dhcp.Proxy {
+		on4011, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", self, dhcp.BootPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Go(func() error { return d.ServeBoot(ctx, on4011) })
+	}
 	g.Go(func() error { return loader.Serve(ctx, on69) })
 	g.Go(func() error { web.Serve(on80); return nil })
 	t.Cleanup(func() {

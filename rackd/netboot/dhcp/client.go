@@ -194,7 +194,9 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 }
 
 func (s *Server) firmware(program string) []dhcpv4.Modifier {
-	return append(bootFile(program), dhcpv4.WithOption(dhcpv4.OptTFTPServerName(s.cfg.ServerIP.String())))
+	// 150 is what some firmware and boot loaders read in place of 66 (RFC 5859): addresses, not a name.
+	return append(bootFile(program), dhcpv4.WithOption(dhcpv4.OptTFTPServerName(s.cfg.ServerIP.String())),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionTFTPServerAddress, s.cfg.ServerIP.AsSlice())))
 }
 
 // bootFile sets option 67, and the header field for clients that do not read it.

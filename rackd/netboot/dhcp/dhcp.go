@@ -3,8 +3,8 @@
 // program beside an existing server that gives the addresses.
 //
 // It may import rackd/netboot and rackd/strangers. Machines without a port get no answer, unless
-// discovery is on, so it can share a network with others. With discovery they get a part of the range. One server serves one
-// subnet, on its interface or through relays in that subnet; a proxy also the networks that
+// discovery is on, so it can share a network with others. With discovery they get a part of the range. One server serves the
+// subnet of its interface, and those that relays bring it, each with a range of its own (subnet.go); a proxy also the networks that
 // it is told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
 // no machine's address away. A release is not believed. A request from another network is not heeded,
 // and an address that another server gives is believed of a network that is served only.
@@ -56,9 +56,11 @@ type Config struct {
 	From, To netip.Addr // both are given to machines; of the same subnet, by Mask
 	// Relays are the networks besides ServerIP's whose relays and machines a proxy answers.
 	Relays []netip.Prefix
-	Mask   net.IPMask
-	Router netip.Addr // zero: none
-	DNS    []netip.Addr
+	// Subnets are further networks, which relays bring here; in serve mode only.
+	Subnets []Subnet
+	Mask    net.IPMask
+	Router  netip.Addr // zero: none
+	DNS     []netip.Addr
 	// LeaseTime is how long an address is given; 0: one hour.
 	LeaseTime time.Duration
 	// LeaseFile keeps the leases; empty: memory only.
@@ -93,7 +95,8 @@ type Server struct {
 	cfg         Config
 	pool        *pool
 	foreignSaid atomic.Pointer[time.Time]
-	heard       heard // in proxy mode
+	heard       heard     // in proxy mode
+	relayed     []*Server // of the subnets
 	probing     probing
 	probeLog    rate.Sometimes
 	programLog  rate.Sometimes
@@ -138,7 +141,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.pool = p
-	return s, nil
+	return s, s.addSubnets()
 }
 
 func (p Programs) orDefault() Programs {
@@ -156,7 +159,7 @@ func (s *Server) MACOf(ip net.IP) (string, bool) {
 	if !a.IsValid() || s.pool == nil {
 		return "", false
 	}
-	return s.pool.macOf(a)
+	return s.forAddress(a).pool.macOf(a)
 }
 
 // reply makes an answer of type t with the boot options that fit the client.
