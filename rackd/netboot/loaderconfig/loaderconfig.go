@@ -1,7 +1,7 @@
 // Package loaderconfig writes the configurations of boot loaders other than iPXE, for one machine each: GRUB's for UEFI and
 // pxelinux's for BIOS. They are pure functions of what the machine is to do, as ipxescript is.
 //
-// It may import rackd/bootorder, rackd/netboot and rackd/netboot/ipxescript, which knows the kernel's command line. Both loaders get all
+// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles and rackd/netboot/ipxescript, which knows the kernel's command line. Both loaders get all
 // files by TFTP: GRUB 2.06 and pxelinux load from no other port than HTTP's own. Invariant: text of operators
 // ends no line, no quotation and no word.
 package loaderconfig

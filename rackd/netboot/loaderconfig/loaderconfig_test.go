@@ -27,7 +27,7 @@ var cases = map[string]struct {
 }{
 	"the rack's ramdisk": {bootorder.Ramdisk(bootorder.Load{Params: []string{"nomodeset"}}),
 		[]string{"linux '/kernel' 'console=ttyS0' 'nomodeset' 'ironyard-api-fingerprint=f00d'", "boot/s3cret'", "'BOOTIF=01-52-54-00-00-00-01'", "initrd '/ramdisk'", "boots the ramdisk, state wait call-back"},
-		[]string{"LINUX /kernel\nINITRD /ramdisk\nAPPEND console=ttyS0 nomodeset ironyard-api-fingerprint=f00d ", "CONFIG /pxelinux.cfg/01-52-54-00-00-00-01"}},
+		[]string{"LINUX /kernel\nINITRD /ramdisk\nAPPEND console=ttyS0 nomodeset ironyard-api-fingerprint=f00d ", "ONERROR again", "LABEL again\nKERNEL /pxelinux.0\n"}},
 	"a rescue": {bootorder.Ramdisk(bootorder.Load{Rescue: true}), []string{"initrd '/rescue-ramdisk'"}, []string{"INITRD /rescue-ramdisk"}},
 	"files of its own": {bootorder.Ramdisk(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/x", ID: "sha256-a"}, Initramfs: bootorder.File{URL: "tftp://10.0.0.9/dir/initrd"}}),
 		[]string{"linux '/boot/own/52-54-00-00-00-01/kernel'", "initrd '(tftp,10.0.0.9)/dir/initrd'"}, []string{"LINUX /boot/own/52-54-00-00-00-01/kernel", "INITRD tftp://10.0.0.9/dir/initrd"}},
@@ -38,7 +38,7 @@ var cases = map[string]struct {
 	"an instance":           {bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://h/k", ID: "a"}, Initramfs: bootorder.File{URL: "http://h/r", ID: "b"}, Params: []string{"root=/dev/ram0"}}), []string{"boots the instance", "linux '/boot/own/52-54-00-00-00-01/kernel' 'console=ttyS0' 'root=/dev/ram0'; then"}, []string{"APPEND console=ttyS0 root=/dev/ram0\n"}},
 	"an instance's no more": {bootorder.Instance(bootorder.Load{}), []string{"names no kernel and ramdisk any more"}, []string{"names no kernel and ramdisk any more"}},
 	"its disk":              {bootorder.LocalDisk(), []string{"from its disk", "exit"}, []string{"LOCALBOOT 0"}},
-	"later":                 {bootorder.Later("Node m1 asked 'too' early."), []string{"Node m1 asked _too_ early."}, []string{"TIMEOUT 50\n", "CONFIG /pxelinux.cfg/"}},
+	"later":                 {bootorder.Later("Node m1 asked 'too' early."), []string{"Node m1 asked _too_ early."}, []string{"TIMEOUT 50\n", "KERNEL /pxelinux.0"}},
 	"nothing":               {bootorder.Refuse(`Node m1 is in state "available".`), []string{`is in state "available".`, "reboot"}, []string{"TIMEOUT 300"}},
 	"a volume":              {bootorder.FromVolumes(bootorder.Volumes{}), []string{"use the boot interface ipxe"}, []string{"use the boot interface ipxe"}},
 }

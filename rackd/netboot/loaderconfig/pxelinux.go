@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -14,48 +15,42 @@ func PXELinux(m netboot.Machine, mac string, r ipxescript.Ramdisk) string {
 	case m.Order.Load != nil:
 		p, err := prepare(m, mac, r)
 		if err != nil {
-			return wait(fmt.Sprintf("%s: %v", ipxescript.Label(m), err), mac, true)
+			return wait(fmt.Sprintf("%s: %v", ipxescript.Label(m), err), true)
 		}
 		// One that does not load ends at a prompt, which times out into asking again.
 		return fmt.Sprintf("SAY %s\nDEFAULT ironyard\nPROMPT 0\nTIMEOUT %d\nONTIMEOUT again\nONERROR again\nLABEL ironyard\nLINUX %s\nINITRD %s\nAPPEND %s\n%s",
-			ipxescript.Line(greeting(m, p.what)), 10*ipxescript.RetrySeconds, p.kernel.pxelinux(), p.ramdisk.pxelinux(), strings.Join(p.words, " "), again(mac))
+			ipxescript.Line(greeting(m, p.what)), 10*ipxescript.RetrySeconds, p.kernel.pxelinux(), p.ramdisk.pxelinux(), strings.Join(p.words, " "), again)
 	case m.Order.Disk:
 		return fmt.Sprintf("SAY %s\nDEFAULT disk\nPROMPT 0\nLABEL disk\nLOCALBOOT 0\n", ipxescript.Line(greeting(m, "from its disk")))
 	}
 	text, forGood := reason(m)
-	return wait(text, mac, forGood)
+	return wait(text, forGood)
 }
 
 // PXELinuxUnknown is for a machine that is no node; PXELinuxForeign for a caller that is not the machine; PXELinuxUnheard for a
 // machine whose address no rackd knows.
-func PXELinuxUnknown(named string) string { return wait(unknown(named), "", true) }
+func PXELinuxUnknown(named string) string { return wait(unknown(named), true) }
 
 // PXELinuxForeign is explained with PXELinuxUnknown.
-func PXELinuxForeign() string { return wait(foreign, "", true) }
+func PXELinuxForeign() string { return wait(foreign, true) }
 
 // PXELinuxUnheard is explained with PXELinuxUnknown.
-func PXELinuxUnheard(_ netboot.Machine, mac string, _ ipxescript.Ramdisk) string {
-	return wait(unheard, mac, false)
+func PXELinuxUnheard(netboot.Machine, string, ipxescript.Ramdisk) string {
+	return wait(unheard, false)
 }
 
-// wait says why there is nothing to load. The machine asks again in a while, or goes on with its next boot device where it has no
-// name to ask by.
-func wait(why, mac string, forGood bool) string {
+// wait says why there is nothing to load. The machine asks again in a while.
+func wait(why string, forGood bool) string {
 	title, seconds := "Ironyard: the boot waits.", ipxescript.RetrySeconds
 	if forGood {
 		title, seconds = "Ironyard: nothing to boot.", ipxescript.RefusedSeconds
 	}
-	then := again(mac)
-	if mac == "" {
-		then = "LABEL again\nLOCALBOOT -1\n"
-	}
-	return fmt.Sprintf("SAY %s\nSAY Reason: %s\nSAY Going on in %d s.\nDEFAULT again\nPROMPT 1\nTIMEOUT %d\n%s", title, ipxescript.Line(why), seconds, 10*seconds, then)
+	return fmt.Sprintf("SAY %s\nSAY Reason: %s\nSAY Going on in %d s.\nDEFAULT again\nPROMPT 1\nTIMEOUT %d\n%s", title, ipxescript.Line(why), seconds, 10*seconds, again)
 }
 
-// again reads the machine's configuration once more.
-func again(mac string) string {
-	return "LABEL again\nCONFIG /" + netboot.PXELinuxPath + netboot.Dashed(mac) + "\n"
-}
+// again starts pxelinux anew, which then asks for its configuration once more. CONFIG in its place fails from the second time on
+// (6.04, on iPXE's network).
+const again = "LABEL again\nKERNEL /" + bootfiles.PXELinux + "\n"
 
 func (f file) pxelinux() string {
 	if f.host == "" {
