@@ -184,7 +184,8 @@ func agentBinary(ctx context.Context, o Options) ([]byte, error) {
 func CompileAgent(ctx context.Context, source, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "github.com/ironyard/ironyard/agent")
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	// What a developer has set for other builds must not change these bytes.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling the agent: %w: %s", err, bytes.TrimSpace(out))
 	}
