@@ -86,6 +86,8 @@ type flags struct {
 	Rescue       string            `name:"rescue-ramdisk" help:"Initramfs file of the ramdisk for rescues, which has a shell; it starts with the kernel of --kernel. Without it only nodes that name a ramdisk for rescues themselves can be rescued." env:"RACKD_RESCUE_RAMDISK" placeholder:"FILE" group:"Machines"`
 	UKI          string            `name:"uki" help:"Kernel and ramdisk as one UEFI program, for nodes with the boot interface http: their firmware loads it by HTTP, or by PXE, and no boot program before it. ironyard ramdisk build --uki makes it." env:"RACKD_UKI" placeholder:"FILE" group:"Machines"`
 	RescueUKI    string            `name:"rescue-uki" help:"The same of the ramdisk for rescues." env:"RACKD_RESCUE_UKI" placeholder:"FILE" group:"Machines"`
+	UKIARM64     string            `name:"uki-arm64" help:"That of --uki for machines of arm64: ironyard ramdisk build --arch arm64 --uki makes it." env:"RACKD_UKI_ARM64" placeholder:"FILE" group:"Machines"`
+	RescueARM64  string            `name:"rescue-uki-arm64" help:"That of --rescue-uki for machines of arm64." env:"RACKD_RESCUE_UKI_ARM64" placeholder:"FILE" group:"Machines"`
 	KernelParams string            `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
 	AgentAPIURL  []string          `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
 	TrustFirst   bool              `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
@@ -233,7 +235,7 @@ const mostKernelParams = 380
 
 func (f flags) rack() (r *daemon.Rack, err error) {
 	r = &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
-		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, HTTPSPort: f.HTTPSPort, HTTPS: boottls.Files{Certificate: f.HTTPSCert, Key: f.HTTPSKey}, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
+		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, HTTPSPort: f.HTTPSPort, HTTPS: boottls.Files{Certificate: f.HTTPSCert, Key: f.HTTPSKey}, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI, UKIARM64: f.UKIARM64, RescueUKIARM64: f.RescueARM64,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if !r.Address.Is4() {
 		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)

@@ -134,7 +134,9 @@ type Rack struct {
 	// UKI and RescueUKI are files, each a ramdisk as one program that firmware starts; empty: no boot interface has firmware start
 	// one.
 	UKI, RescueUKI string
-	KernelParams   []string
+	// UKIARM64 and RescueUKIARM64 are the same for machines of arm64.
+	UKIARM64, RescueUKIARM64 string
+	KernelParams             []string
 	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
 	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.

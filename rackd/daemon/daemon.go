@@ -153,7 +153,7 @@ func machinesInterface(c Config) string {
 // programs are the ramdisks that machines' firmware can start here.
 func programs(c Config) (p networkboot.Programs) {
 	if c.Rack != nil {
-		p.Ramdisk, p.Rescue = c.Rack.UKI != "", c.Rack.RescueUKI != ""
+		p.Ramdisk, p.Rescue = c.Rack.UKI+c.Rack.UKIARM64 != "", c.Rack.RescueUKI+c.Rack.RescueUKIARM64 != ""
 	}
 	return p
 }
@@ -193,7 +193,8 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
-		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI, Loaders: c.Rack.Loaders}); err != nil {
+		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI,
+		UKIARM64: c.Rack.UKIARM64, RescueUKIARM64: c.Rack.RescueUKIARM64, Loaders: c.Rack.Loaders}); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,

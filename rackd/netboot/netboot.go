@@ -121,9 +121,17 @@ func Dashed(mac string) string { return strings.ReplaceAll(mac, ":", "-") }
 // The name ends like that of a program, and there is no query: some firmware looks at the first and drops the second.
 const ProgramPath = "/boot/program/"
 
+// ProgramName is the name of the program in its URL.
+func ProgramName(arm64 bool) string {
+	if arm64 {
+		return "ramdisk-arm64.efi"
+	}
+	return "ramdisk.efi"
+}
+
 // ProgramURL returns where the firmware of the machine with that MAC finds its program; base is an http URL without a slash at the end.
-func ProgramURL(base, mac string) string {
-	return base + ProgramPath + Dashed(mac) + "/ramdisk.efi"
+func ProgramURL(base, mac string, arm64 bool) string {
+	return base + ProgramPath + Dashed(mac) + "/" + ProgramName(arm64)
 }
 
 // ParametersURL returns where the agent of the machine with that MAC is told what a boot script would have told its kernel.

@@ -131,7 +131,7 @@ func (w *world) note(change func()) {
 // until waits until ok says so of the journal and the console; ok runs under the lock.
 func (w *world) until(what string, ok func(seen []string, console string) bool) {
 	w.t.Helper()
-	limit := time.After(3 * time.Minute)
+	limit := time.After(6 * time.Minute)
 	for {
 		w.mu.Lock()
 		done, change := ok(w.seen, w.console.String()), w.change
@@ -179,6 +179,7 @@ type setting struct {
 	loaders map[string]string                   // boot loaders besides iPXE
 	wrap    func(net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
 	mode    dhcp.Mode
+	arm64   string // the ramdisk for arm64 as one program; empty: none
 }
 
 // worldWith is newWorld with other settings.
@@ -196,7 +197,7 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*sett
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders})
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders, UKIARM64: set.arm64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,13 +253,17 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*sett
 
 // boot starts a machine in QEMU; it ends with the test.
 func (w *world) boot(args ...string) {
-	args = append([]string{"-nodefaults", "-no-user-config", "-accel", "tcg,thread=multi", "-machine", "q35,graphics=off", "-cpu", "max", "-m", "512",
-		"-display", "none", "-serial", "stdio", "-device", "virtio-rng-pci", "-netdev", "tap,id=n,ifname=" + tap + ",script=no,downscript=no"}, args...)
-	cmd := exec.Command("qemu-system-x86_64", args...)
+	w.bootBy("qemu-system-x86_64", "qemu-system-x86", append([]string{"-nodefaults", "-no-user-config", "-accel", "tcg,thread=multi", "-machine", "q35,graphics=off", "-cpu", "max", "-m", "512",
+		"-display", "none", "-serial", "stdio", "-device", "virtio-rng-pci", "-netdev", "tap,id=n,ifname=" + tap + ",script=no,downscript=no"}, args...)...)
+}
+
+// bootBy starts a machine in a QEMU, which a Debian package has.
+func (w *world) bootBy(qemu, pkg string, args ...string) {
+	cmd := exec.Command(qemu, args...)
 	cmd.Stdout, cmd.Stderr = w, w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		w.t.Fatalf("%v (Debian's package qemu-system-x86 has it)", err)
+		w.t.Fatalf("%v (Debian's package %s has it)", err, pkg)
 	}
 	w.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }

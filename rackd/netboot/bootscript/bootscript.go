@@ -180,7 +180,7 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 
 // Program returns the name of the boot file that a machine's firmware is to start without a boot program before it. It is no secret,
 // so the caller is not judged.
-func (s *Scripts) Program(mac string, from netip.Addr) (file string, err error) {
+func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string, err error) {
 	hw, err := net.ParseMAC(mac)
 	if err != nil || len(hw) != 6 {
 		return "", ErrBadName
@@ -193,10 +193,8 @@ func (s *Scripts) Program(mac string, from netip.Addr) (file string, err error) 
 	case !m.Order.Direct || m.Order.Load == nil:
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
 		return "", ErrNothing
-	case m.Order.Load.Rescue:
-		return bootfiles.RescueUKI, nil
 	}
-	return bootfiles.UKI, nil
+	return bootfiles.Program(m.Order.Load.Rescue, arm64), nil
 }
 
 // Parameters returns what the agent of a ramdisk without a boot script is told, as words of a command line. Callers are judged as

@@ -27,6 +27,7 @@ func (d direct) ByMAC(mac string) (netboot.Machine, bool) {
 // Firmware is given the program, by its own protocol; what is no firmware for it is given what others are.
 func TestFirmwareIsGivenItsProgram(t *testing.T) {
 	http, tftp := pxe(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	arm := pxe(iana.EFI_ARM64, "PXEClient:Arch:00011")
 	program := "http://10.77.0.1:8080/boot/program/52-54-00-00-00-01/ramdisk.efi"
 	for _, c := range []struct {
 		name  string
@@ -41,16 +42,28 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 		{"PXE, a rescue", bootorder.Ramdisk(bootorder.Load{Rescue: true}), tftp, "rescue-ramdisk.efi"},
 		{"PXE, nothing to load", bootorder.LocalDisk(), tftp, "nothing-to-boot"},
 		{"iPXE in the card", bootorder.Ramdisk(bootorder.Load{}), append(tftp, dhcpv4.WithUserClass("iPXE", false)), "http://10.77.0.1:8080/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01"},
-		{"arm64, which the program is not for", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "snponly-arm64.efi"},
+		{"arm64 by PXE", bootorder.Ramdisk(bootorder.Load{}), arm, "ramdisk-arm64.efi"},
+		{"arm64 by PXE, a rescue", bootorder.Ramdisk(bootorder.Load{Rescue: true}), arm, "rescue-ramdisk-arm64.efi"},
+		{"arm64 by PXE, nothing to load", bootorder.LocalDisk(), arm, "nothing-to-boot"},
+		{"arm64 by HTTP", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64_HTTP, "HTTPClient:Arch:00019"), "http://10.77.0.1:8080/boot/program/52-54-00-00-00-01/ramdisk-arm64.efi"},
 	} {
 		s := newServer(t, func(cfg *Config) {
 			cfg.Directory = direct{order: c.order}
+			cfg.Serves = func(name string) bool { return name != "snponly-arm64.efi" } // as Debian's ipxe
 			if strings.HasPrefix(c.want, "https:") {
 				cfg.HTTPS = "https://10.77.0.1:8080"
 			}
 		})
 		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
 			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
+		}
+	}
+	for off, want := range map[string]string{"ramdisk-arm64.efi": "snponly-arm64.efi", "": "ramdisk-arm64.efi"} {
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory, cfg.Serves = direct{order: bootorder.Ramdisk(bootorder.Load{})}, func(name string) bool { return name != off }
+		})
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, arm...)); r.BootFileNameOption() != want {
+			t.Errorf("without %q: boot file %q, want %q", off, r.BootFileNameOption(), want)
 		}
 	}
 }

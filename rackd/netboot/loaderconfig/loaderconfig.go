@@ -1,9 +1,9 @@
 // Package loaderconfig writes the configurations of boot loaders other than iPXE, for one machine each: GRUB's for UEFI and
 // pxelinux's for BIOS. They are pure functions of what the machine is to do, as ipxescript is.
 //
-// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles and rackd/netboot/ipxescript, which knows the kernel's command line. Both loaders get all
-// files by TFTP: GRUB 2.06 and pxelinux load from no other port than HTTP's own. Invariant: text of operators
-// ends no line, no quotation and no word.
+// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles and rackd/netboot/ipxescript, which knows the kernel's
+// command line. Both loaders get all files by TFTP: GRUB 2.06 and pxelinux load from no other port than HTTP's own.
+// Invariant: text of operators ends no line, no quotation and no word.
 package loaderconfig
 
 import (
@@ -67,7 +67,7 @@ func greeting(m netboot.Machine, what string) string {
 	return fmt.Sprintf("Ironyard: %s boots %s, state %s", ipxescript.Label(m), what, m.State)
 }
 
-// reason says why a machine has nothing to load: for good, until somebody does something, or for a while.
+// reason says why a machine has nothing to load: for good, until its order changes, or for a while.
 func reason(m netboot.Machine) (text string, forGood bool) {
 	switch {
 	case m.Order.Again:

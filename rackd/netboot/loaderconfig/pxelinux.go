@@ -48,7 +48,7 @@ func wait(why string, forGood bool) string {
 	return fmt.Sprintf("SAY %s\nSAY Reason: %s\nSAY Going on in %d s.\nDEFAULT again\nPROMPT 1\nTIMEOUT %d\n%s", title, ipxescript.Line(why), seconds, 10*seconds, again)
 }
 
-// again starts pxelinux anew, which then asks for its configuration once more. CONFIG in its place fails from the second time on
+// again starts pxelinux once more, which then asks for its configuration. CONFIG in its place fails from the second time on
 // (6.04, on iPXE's network).
 const again = "LABEL again\nKERNEL /" + bootfiles.PXELinux + "\n"
 

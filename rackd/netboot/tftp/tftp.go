@@ -320,7 +320,8 @@ func (s *Server) note(name string, peer net.IP) {
 		s.Journal.Seen(mac, netboot.PhaseKernel, "by TFTP")
 	case bootfiles.Ramdisk, bootfiles.RescueRamdisk:
 		s.Journal.Seen(mac, netboot.PhaseRamdisk, "by TFTP")
-	case bootfiles.UKI, bootfiles.RescueUKI:
+	}
+	if bootfiles.IsProgram(name) {
 		s.Journal.Seen(mac, netboot.PhaseProgram, "by TFTP")
 	}
 }
