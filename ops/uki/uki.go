@@ -154,7 +154,7 @@ func (p program) add(more []section) ([]byte, error) {
 		return nil, errors.New("the stub is signed already")
 	}
 	headers := p.table + (p.sections+len(more))*sectionSize
-	if headers > int(p.u32(offHeaders)) || slices.ContainsFunc(p.raw[p.table+p.sections*sectionSize:headers], func(b byte) bool { return b != 0 }) {
+	if headers > int(p.u32(offHeaders)) || !padding(p.raw[p.table+p.sections*sectionSize:headers]) {
 		return nil, fmt.Errorf("the stub has no room for %d more section headers", len(more))
 	}
 	fileAlign := uint64(p.u32(offFileAlign))
@@ -164,6 +164,7 @@ func (p program) add(more []section) ([]byte, error) {
 		memory = aligned(memory, pageSize)
 		size := aligned(uint64(len(s.data)), fileAlign)
 		h := out[p.table+(p.sections+i)*sectionSize:][:sectionSize]
+		clear(h)
 		at := uint64(len(out))
 		if memory+size >= 1<<31 || at+size >= 1<<31 {
 			return nil, fmt.Errorf("part %s makes it larger than 2 GiB", s.name)
@@ -183,6 +184,12 @@ func (p program) add(more []section) ([]byte, error) {
 	le.PutUint32(out[p.pe+offImage:], uint32(aligned(memory, max(uint64(p.u32(offSecAlign)), pageSize))))
 	sum(out, p.pe+offChecksum)
 	return out, nil
+}
+
+// padding reports whether nothing is there: zeros or, in stubs for arm64, instructions that do nothing.
+func padding(raw []byte) bool {
+	zeros := !slices.ContainsFunc(raw, func(b byte) bool { return b != 0 })
+	return zeros || len(raw)%4 == 0 && bytes.Equal(raw, bytes.Repeat([]byte{0x1f, 0x20, 0x03, 0xd5}, len(raw)/4))
 }
 
 func aligned(n, to uint64) uint64 { return (n + to - 1) / to * to }
