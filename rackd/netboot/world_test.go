@@ -131,7 +131,7 @@ func (w *world) note(change func()) {
 // until waits until ok says so of the journal and the console; ok runs under the lock.
 func (w *world) until(what string, ok func(seen []string, console string) bool) {
 	w.t.Helper()
-	limit := time.After(6 * time.Minute)
+	limit := time.After(10 * time.Minute)
 	for {
 		w.mu.Lock()
 		done, change := ok(w.seen, w.console.String()), w.change
