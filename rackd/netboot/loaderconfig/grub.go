@@ -57,14 +57,16 @@ func GRUB(m netboot.Machine, mac string, r ipxescript.Ramdisk) string {
 }
 
 // GRUBUnknown is for a machine that is no node; GRUBForeign for a caller that is not the machine; GRUBUnheard for a machine whose
-// address no rackd knows. GRUB cannot speak DHCP once more in the middle, so that one starts again.
+// address no rackd knows: it speaks DHCP once more, and asks again.
 func GRUBUnknown(named string) string { return grubRefusal(unknown(named)) }
 
 // GRUBForeign is explained with GRUBUnknown.
 func GRUBForeign() string { return grubRefusal(foreign) }
 
 // GRUBUnheard is explained with GRUBUnknown.
-func GRUBUnheard(netboot.Machine, string, ipxescript.Ramdisk) string { return grubRefusal(unheard) }
+func GRUBUnheard(netboot.Machine, string, ipxescript.Ramdisk) string {
+	return grubLater(unheard) + "net_bootp\n"
+}
 
 func grubRefusal(why string) string {
 	return heard + fmt.Sprintf("echo 'Ironyard: nothing to boot.'\necho %s\necho 'Starting again in %d s.'\nsleep %d\nreboot\n", say("Reason: "+why), ipxescript.RefusedSeconds, ipxescript.RefusedSeconds)
