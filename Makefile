@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware tempest python-agent chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -29,6 +29,7 @@ help:
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
+	@echo "make kickstart  the kickstarts that rackd serves, judged by pykickstart's validator (docs/installers.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 20 minutes (docs/benchmarks.md)"
@@ -84,7 +85,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Three at once: the fleets of faults and places mostly wait, the virtual machines of the others compute.
-E2E := e2e/faults e2e/scenario e2e/faults/places rackd/netboot rackd/bootmedium e2e/clients ops/virtual/fleet e2e/attack rackd/driver/snmp e2e/disks ops/ramdisk ops/uki central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/iscsi rackd/driver/iscsideploy rackd/ociimage dashboards ops/virtual/vbmc e2e/clients/pythonagent
+E2E := e2e/faults e2e/scenario e2e/consoles e2e/faults/places rackd/netboot rackd/bootmedium e2e/clients ops/virtual/fleet e2e/attack rackd/driver/snmp e2e/disks ops/ramdisk ops/uki central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/driver/ansible rackd/configdrive rackd/iscsi rackd/driver/iscsideploy rackd/ociimage dashboards ops/virtual/vbmc e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 3 $(E2E:%=./%)
@@ -97,10 +98,10 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-test build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|FirmwareBesideDnsmasq|FirmwareOfARM64" ./rackd/netboot
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|FirmwareBesideDnsmasq|FirmwareOfARM64|IPv6" ./rackd/netboot
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions
@@ -115,10 +116,15 @@ python-agent: packages-test packages-python-agent build
 	e2e/clients/pythonagent/ramdisk.sh $(CACHE)/python-agent $(CACHE)
 	IRONYARD_E2E=1 IRONYARD_CACHE=$(CACHE) IRONYARD_PYTHON_AGENT=$(CACHE)/python-agent $(GO) test -timeout 3h -count 1 -v ./e2e/clients/pythonagent
 
+# pykickstart is in none of Debian 12's packages: IRONYARD_PYKICKSTART is a checkout of its repository.
+kickstart:
+	@[ -d "$$IRONYARD_PYKICKSTART" ] || { echo "set IRONYARD_PYKICKSTART to a checkout of pykickstart, whose validator judges the kickstarts that rackd serves"; exit 1; }
+	$(GO) test -vet=off -count 1 -v -run TestKickstartsAreValid ./rackd/daemon
+
 chaos: packages-test
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused|TestBusLosses' ./e2e/faults
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run TestClocksStep ./e2e/faults
-	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run 'TestEveryPlaceOnMachines|TestBadBMCs' ./e2e/faults/places
+	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run 'TestEveryPlaceOnMachines|TestBadBMCs|TestBadIPMI' ./e2e/faults/places
 
 fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)

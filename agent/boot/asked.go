@@ -39,11 +39,12 @@ func (f *Flags) ask(ctx context.Context, log *slog.Logger, up *netup.Manager) er
 	return f.told(words)
 }
 
-// told takes the settings that a rackd has told. What the program itself switches on stays on.
+// told takes the settings that a rackd has told. What the program itself switches on stays on. The answer has come by plain HTTP. A
+// program that names whom it believes does not take from it which disks it spares.
 func (f *Flags) told(words string) error {
-	debug, shared := f.Debug, f.EraseShared
+	debug, shared, pinned := f.Debug, f.EraseShared, f.APIFingerprint != ""
 	err := f.kernel(words)
-	f.Debug, f.EraseShared = f.Debug || debug, f.EraseShared || shared
+	f.Debug, f.EraseShared = f.Debug || debug, shared || f.EraseShared && !pinned
 	if err != nil {
 		return fmt.Errorf("the parameters that a rackd has told: %w", err)
 	}

@@ -14,7 +14,7 @@ const (
 	sizeBuffer = 10
 )
 
-// errNotWhole is a ramdisk of which the kernel could unpack a part only. What it lacks nobody knows: modules, the node's network_data,
+// errNotWhole is a ramdisk of which the kernel could unpack a part only. It may lack modules, the node's network_data or
 // certificates.
 var errNotWhole = errors.New("the kernel could not unpack the whole ramdisk, so it came damaged: look at the machine's memory, and at what it boots from (medium, network, firmware)")
 

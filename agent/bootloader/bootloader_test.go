@@ -86,7 +86,7 @@ func TestLinksOutOfAnImage(t *testing.T) {
 	if err := i.root.Symlink(outside, "etc/fstab"); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.fstab(); err == nil {
+	if err := i.addToFstab(); err == nil {
 		t.Error("a link out of the image was followed")
 	}
 	if err := i.root.Symlink(filepath.Dir(outside), "boot"); err != nil {
@@ -110,7 +110,7 @@ func TestTableOfFileSystems(t *testing.T) {
 	} {
 		i := &installation{root: tree(t, map[string]string{"etc/fstab": before}), disk: Disk{ESPUUID: "AB-CD"}}
 		for range 2 { // the second time changes nothing
-			if err := i.fstab(); err != nil {
+			if err := i.addToFstab(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestTableOfFileSystems(t *testing.T) {
 			t.Errorf("%q became %q, want %q", before, got, after)
 		}
 	}
-	if err := (&installation{root: tree(t, nil)}).fstab(); err != nil {
+	if err := (&installation{root: tree(t, nil)}).addToFstab(); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -187,15 +188,45 @@ func (i *installation) bios(ctx context.Context) (string, error) {
 	return fmt.Sprintf("the image's GRUB is installed for BIOS on %s", i.disk.Device), nil
 }
 
-// fstab adds the EFI system partition to the image's table of file systems, unless that has a line for it.
-func (i *installation) fstab() error {
-	const name = "etc/fstab"
-	raw, err := i.root.ReadFile(name)
+// fstab is the table of file systems below the image's root.
+const fstab = "etc/fstab"
+
+// maxFstab is how long it may be, in bytes.
+const maxFstab = 1 << 20
+
+// openRegular opens a file of the image. A pipe in its place is not waited for, and what is longer than most bytes is refused.
+func openRegular(root *os.Root, name string, most int64) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case !st.Mode().IsRegular():
+		err = cannot("its /%s is no file", name)
+	case st.Size() > most:
+		err = cannot("its /%s has %d bytes; at most %d are read", name, st.Size(), most)
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, err
+}
+
+// addToFstab adds the EFI system partition to the image's table of file systems, unless that has a line for it.
+func (i *installation) addToFstab() error {
+	f, err := openRegular(i.root, fstab, maxFstab)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // the image mounts nothing
 	}
 	if err != nil {
 		return err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(f)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", fstab, err)
 	}
 	for line := range strings.Lines(string(raw)) {
 		if f := strings.Fields(line); len(f) > 1 && !strings.HasPrefix(f[0], "#") && f[1] == "/boot/efi" {
@@ -206,5 +237,5 @@ func (i *installation) fstab() error {
 		raw = append(raw, '\n')
 	}
 	raw = fmt.Appendf(raw, "UUID=%s\t/boot/efi\tvfat\tumask=0077\t0\t1\n", i.disk.ESPUUID)
-	return i.root.WriteFile(name, raw, 0o644)
+	return i.root.WriteFile(fstab, raw, 0o644)
 }

@@ -16,18 +16,30 @@ type sum [sha256.Size]byte
 // written are the folders and the file of a root partition that an installation writes, and EFI, the folder of an EFI system partition.
 var written = []string{"boot/grub", "boot/grub2", "EFI"}
 
+// What is compared at most: files, and bytes of them. An image's boot loader has some thousand files and some ten megabytes.
+const (
+	mostFiles = 1 << 16
+	mostBytes = 1 << 30
+)
+
 // sums notes the checksum of each file that an installation may have written.
 func sums(root *os.Root, into map[string]sum) error {
+	left := int64(mostBytes)
 	note := func(name string, _ fs.FileInfo) error {
-		f, err := root.Open(name)
+		if len(into) >= mostFiles {
+			return cannot("its boot loader has more than %d files", mostFiles)
+		}
+		f, err := openRegular(root, name, left)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
 		h := sha256.New()
-		if _, err := io.Copy(h, f); err != nil {
+		n, err := io.Copy(h, f)
+		if err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
+		left -= n
 		into[name] = sum(h.Sum(nil))
 		return nil
 	}
@@ -36,7 +48,7 @@ func sums(root *os.Root, into map[string]sum) error {
 			return err
 		}
 	}
-	if err := note("etc/fstab", nil); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := note(fstab, nil); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

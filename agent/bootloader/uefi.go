@@ -63,7 +63,7 @@ func (i *installation) uefi(ctx context.Context) (said string, err error) {
 	if err := same("the EFI system partition", before, after); err != nil {
 		return "", err
 	}
-	return said, i.fstab()
+	return said, i.addToFstab()
 }
 
 // onESP calls do with the EFI system partition's files.

@@ -15,9 +15,13 @@ import (
 // harmless are device files that programs expect.
 var harmless = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
+// hidden is a file of the kernel's that is the agent's: it holds the boot's id, and what the operator gives to all machines.
+const hidden = "proc/cmdline"
+
 // kept are the capabilities that the program has: those that concern files. Without the others it mounts nothing, makes no
-// device file, loads no module, and leaves no root folder.
-var kept = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID}
+// device file, loads no module, and leaves no root folder. CAP_DAC_READ_SEARCH is none of them: by it open_by_handle_at(2) opens
+// files that no path leads to, and CAP_DAC_OVERRIDE reads what there is.
+var kept = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
 
 // become confines this process, which is the first of its name spaces, and executes the job's command.
 func become() error {
@@ -31,6 +35,10 @@ func become() error {
 	}
 	if os.Getpid() != 1 {
 		return errors.New("this is not the first process of a name space of its own")
+	}
+	// Where memory ends, the kernel ends this first (proc_pid_oom_score_adj(5)), with all that comes of it.
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
+		return fmt.Errorf("putting the program before the agent where memory ends: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("parting from the mounts: %w", err)
@@ -56,6 +64,9 @@ func become() error {
 	}
 	if err := devices(j); err != nil {
 		return err
+	}
+	if err := unix.Mount(filepath.Join(j.Root, "dev/null"), filepath.Join(j.Root, hidden), "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("hiding /%s: %w", hidden, err)
 	}
 	if err := unix.Chroot(j.Root); err != nil {
 		return fmt.Errorf("going below the image's root: %w", err)

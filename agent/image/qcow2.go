@@ -13,10 +13,17 @@ import (
 	"github.com/ironyard/ironyard/protocol/diskformat"
 )
 
+// maxCluster bounds the memory for a compressed cluster, in bytes. A cluster has 2 MiB at most, and some encoders use the window of
+// their level whatever there is.
+const maxCluster = 8 << 20
+
+// mostAhead is how far the table is looked through for zeros at most, in bytes.
+const mostAhead = 1 << 30
+
 func init() {
 	// The reader knows zlib by itself; the registry is the library's, process-wide.
 	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxCluster))
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +72,7 @@ func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
 	if err := a.touch(); err != nil {
 		return 0, err
 	}
-	return h.size, a.convert(ctx, img, h.size)
+	return h.size, a.convert(ctx, img, h.size, 1<<img.ClusterBits)
 }
 
 func (a *attempt) fits(h qcow2Header) error {
@@ -87,18 +94,22 @@ func (a *attempt) unreadable(err error) error {
 }
 
 // convert copies the virtual disk, leaving out what the table says is zero.
-func (a *attempt) convert(ctx context.Context, img image.Image, size int64) error {
+func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster int64) error {
 	out := &sink{disk: a.disk, report: a.report, total: size}
 	buf := make([]byte, pumpSize)
-	for out.off < size {
+	// ahead grows with the zeros that are found: to look through all of the table for each piece would take longer than the write.
+	for ahead := int64(0); out.off < size; {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		extent, err := img.Extent(out.off, size-out.off)
+		// The reader counts right from the start of a cluster alone.
+		at := out.off / cluster * cluster
+		ahead = max(ahead, pumpSize, cluster)
+		extent, err := img.Extent(at, min(size-at, ahead))
 		if err != nil {
 			return a.unreadable(err)
 		}
-		n := min(extent.Length, size-out.off)
+		n := min(at+extent.Length, size) - out.off
 		// Clusters may be smaller than a grain; such pieces are read, not skipped.
 		if !extent.Allocated || extent.Zero {
 			if whole := n / grain * grain; whole > 0 || n == size-out.off {
@@ -108,9 +119,11 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size int64) erro
 				if err := out.skip(n); err != nil {
 					return err
 				}
+				ahead = min(2*ahead, mostAhead)
 				continue
 			}
 		}
+		ahead = 0
 		n = min(max(n/grain*grain, grain), int64(len(buf)), size-out.off)
 		if m, err := img.ReadAt(buf[:n], out.off); int64(m) < n {
 			if err == nil {

@@ -42,7 +42,11 @@ func open(ctx context.Context, port int, from netip.Addr, inside string, log *sl
 	return g, nil
 }
 
+// mostTurnedAway is how many strangers are logged: rackd takes a bounded number of the agent's lines.
+const mostTurnedAway = 20
+
 func (g *gate) accept() {
+	away := 0
 	for {
 		c, err := g.l.Accept()
 		if err != nil {
@@ -50,7 +54,9 @@ func (g *gate) accept() {
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 		if err != nil || at.Addr().Unmap().WithZone("") != g.from.WithZone("") {
-			g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String())
+			if away++; away <= mostTurnedAway {
+				g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String(), "further_are_logged", away < mostTurnedAway)
+			}
 			c.Close()
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -74,6 +75,32 @@ func TestGateLetsOneAddressIn(t *testing.T) {
 		c.Close()
 		t.Error("the gate is closed and takes connections")
 	}
+}
+
+// Strangers who come again and again displace no other lines of the agent's log.
+func TestStrangersFillNoLog(t *testing.T) {
+	lines := &lineCount{}
+	g, err := open(t.Context(), 0, netip.MustParseAddr("127.0.0.2"), echo(t), slog.New(slog.NewTextHandler(lines, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 * mostTurnedAway {
+		if n, err := dial(t, g, "127.0.0.3").Read(make([]byte, 1)); err == nil {
+			t.Errorf("a stranger reads %d bytes", n)
+		}
+	}
+	g.close()
+	if n := lines.Load(); n == 0 || n > mostTurnedAway+1 {
+		t.Errorf("%d lines were logged", n)
+	}
+}
+
+// lineCount counts the lines of a log.
+type lineCount struct{ atomic.Int64 }
+
+func (l *lineCount) Write(p []byte) (int, error) {
+	l.Add(1)
+	return len(p), nil
 }
 
 // A gate without connections ends; one with a connection stays.

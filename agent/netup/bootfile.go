@@ -17,15 +17,21 @@ type BootFile struct{ MAC, Name string }
 // bootFiles are those that came with leases, by interface, and the addresses that were leased.
 type bootFiles struct {
 	mu    sync.Mutex
-	named map[string]string
-	at    map[string]netip.Prefix
+	named map[leasedAt]string
+	at    map[leasedAt]netip.Prefix
 }
 
-func (b *bootFiles) leased(name string, at netip.Prefix, file string) {
+// leasedAt is an interface and a version of IP.
+type leasedAt struct {
+	name string
+	six  bool
+}
+
+func (b *bootFiles) leased(name leasedAt, at netip.Prefix, file string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.named == nil {
-		b.named, b.at = map[string]string{}, map[string]netip.Prefix{}
+		b.named, b.at = map[leasedAt]string{}, map[leasedAt]netip.Prefix{}
 	}
 	b.named[name], b.at[name] = file, at
 }
@@ -44,23 +50,30 @@ func (m *Manager) asBootClient() []dhcpv4.Modifier {
 // It may return none. Safe for concurrent use.
 func (m *Manager) BootFiles(ctx context.Context, again bool, fit func(name string) bool) (list []BootFile) {
 	m.boot.mu.Lock()
-	ask := map[string]netip.Prefix{}
-	for name, file := range m.boot.named {
+	ask := map[leasedAt]netip.Prefix{}
+	for on, file := range m.boot.named {
 		if fit(file) && !again {
-			list = append(list, BootFile{macOf(name), file})
+			list = append(list, BootFile{macOf(on.name), file})
 		} else {
-			ask[name] = m.boot.at[name]
+			ask[on] = m.boot.at[on]
 		}
 	}
 	m.boot.mu.Unlock()
 	if len(list) > 0 {
 		return list
 	}
-	for name, at := range ask {
-		if file, err := m.inform(ctx, name, at.Addr(), fit); err == nil {
-			list = append(list, BootFile{macOf(name), file})
+	for on, at := range ask {
+		var file string
+		var err error
+		if on.six {
+			file, err = m.inform6(ctx, on.name, fit)
 		} else {
-			m.Log.Warn("no DHCP server names the parameters of this boot", "interface", name, "error", err)
+			file, err = m.inform(ctx, on.name, at.Addr(), fit)
+		}
+		if err == nil {
+			list = append(list, BootFile{macOf(on.name), file})
+		} else {
+			m.Log.Warn("no DHCP server names the parameters of this boot", "interface", on.name, "ipv6", on.six, "error", err)
 		}
 	}
 	return list

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/ironyard/ironyard/protocol/networkdata"
 )
@@ -55,9 +56,22 @@ func (m *Manager) give(ctx context.Context, mac, name string, metric int, ready 
 	return g.DHCP
 }
 
+// names are the name servers of both versions of IP, by whether it is IPv6.
+type names struct {
+	mu sync.Mutex
+	of map[bool]string
+}
+
 // resolve writes the resolver's file, whichever interface the name servers were given for.
 func (m *Manager) resolve(s settings) {
 	if conf := s.resolvConf(); conf != "" {
+		m.names.mu.Lock()
+		defer m.names.mu.Unlock()
+		if m.names.of == nil {
+			m.names.of = map[bool]string{}
+		}
+		m.names.of[s.addr.Addr().Is6()] = conf
+		conf = m.names.of[false] + m.names.of[true]
 		if err := os.WriteFile(m.ResolvConf, []byte(conf), 0o644); err != nil {
 			m.Log.Warn("no name resolution", "error", err)
 		}

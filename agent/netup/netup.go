@@ -1,4 +1,5 @@
-// Package netup configures the ramdisk's network, as network_data says where there is some and by DHCP elsewhere, and keeps the leases.
+// Package netup configures the ramdisk's network, and keeps the leases. It does so as network_data says where there is
+// some, and by DHCP and DHCPv6 elsewhere.
 //
 // It may import protocol/networkdata. The interface that the firmware booted
 // from comes first: it gets its lease, the best route and the resolver before the
@@ -13,7 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
+	"net/netip"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,6 +53,7 @@ type Manager struct {
 	once  sync.Once
 	ready chan struct{}
 	boot  bootFiles
+	names names
 }
 
 // Ready is closed when the first interface has a lease.
@@ -100,6 +102,9 @@ func (m *Manager) Run(ctx context.Context) error {
 			ready := func() { leased.Do(func() { close(m.ready) }) }
 			if m.Given != nil && !m.give(ctx, l.Attrs().HardwareAddr.String(), name, metric, ready) {
 				return
+			}
+			if m.Given == nil {
+				wg.Go(func() { m.keep6(ctx, name, metric, ready) })
 			}
 			m.keep(ctx, name, metric, ready)
 		})
@@ -164,7 +169,11 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 		}
 		lease, s, err := m.ask(ctx, name)
 		if err != nil {
-			m.Log.Warn("no DHCP lease", "interface", name, "error", err)
+			level := slog.LevelWarn
+			if _, ok := usable6(name, netip.Addr.IsGlobalUnicast); ok {
+				level = slog.LevelDebug // the network is one of IPv6
+			}
+			m.Log.Log(ctx, level, "no DHCP lease", "interface", name, "error", err)
 			pause(ctx, time.Second)
 			continue
 		}
@@ -174,7 +183,7 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 			continue
 		}
 		m.Log.Info("network is up", "interface", name, "address", s.addr, "server", lease.ACK.ServerIdentifier(), "lease", s.expire, "mtu", s.mtu)
-		m.boot.leased(name, s.addr, bootFile(lease.ACK))
+		m.boot.leased(leasedAt{name, false}, s.addr, bootFile(lease.ACK))
 		leased()
 		m.renewing(ctx, name, metric, lease, s)
 	}
@@ -315,10 +324,8 @@ func (m *Manager) apply(name string, metric int, s settings) error {
 			return fmt.Errorf("setting route to %v: %w", r.to, err)
 		}
 	}
-	if conf := s.resolvConf(); conf != "" && (metric == 100 || m.BootMAC == "") {
-		if err := os.WriteFile(m.ResolvConf, []byte(conf), 0o644); err != nil {
-			m.Log.Warn("no name resolution", "error", err)
-		}
+	if metric == 100 || m.BootMAC == "" {
+		m.resolve(s)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
@@ -78,7 +79,35 @@ func (s *Server) checkTarget(ctx context.Context, r *Request, tx *store.Tx, befo
 		return err
 	}
 	v.Properties, err = s.sealSecrets(seal.Label{Kind: seal.Volume, Of: v.UUID}, "properties", v.Properties, properties)
-	return err
+	if err != nil || before == nil {
+		return err
+	}
+	return s.checkVolumeSecretPlace(ctx, r, tx, before, v)
+}
+
+// portalFields of a target's properties say which server is shown its secret.
+var portalFields = []string{"target_portal", "target_portals"}
+
+// checkVolumeSecretPlace is checkSecretPlaces for a volume target. CHAP shows its secret to the portal, as a hash, and rackd tells
+// it to the machine.
+func (s *Server) checkVolumeSecretPlace(ctx context.Context, r *Request, tx *store.Tx, before, v *store.VolumeTarget) error {
+	kept := keptSecrets("", v.Properties, before.Properties)
+	moved := slices.DeleteFunc(movedFields(before.Properties, v.Properties), func(field string) bool { return !slices.Contains(portalFields, field) })
+	if before.Node != v.Node {
+		moved = append(moved, "node_uuid")
+	}
+	if len(kept) == 0 || len(moved) == 0 || r.sightOf().passwords {
+		return nil
+	}
+	n, err := tx.Node(ctx, before.Node)
+	if err != nil {
+		return err
+	}
+	if s.allowed(r, redirectSecrets, n) == nil {
+		return nil
+	}
+	return wire.Invalid("%s of volume target %s decides where properties/%s is sent. To change it, send that secret again in the same request, or remove the secret.",
+		moved[0], v.UUID, kept[0])
 }
 
 func (s *Server) mayRemoveTarget(ctx context.Context, r *Request, tx *store.Tx, v *store.VolumeTarget) error {

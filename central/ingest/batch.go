@@ -207,7 +207,7 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					}
 				}
 				n.ClearInstance()
-				for _, key := range []string{node.BootSetKey, node.InstanceFilesKey, node.DeployBootModeKey} {
+				for _, key := range []string{node.BootSetKey, node.InstanceFilesKey, node.DeployBootModeKey, node.SecureBootBeforeKey} {
 					if n.DriverInternalInfo[key] != nil { // it was the instance's
 						delete(n.DriverInternalInfo, key)
 						observation = true

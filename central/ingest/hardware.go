@@ -37,7 +37,7 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 			return err
 		}
 	}
-	for key, text := range map[string]*string{node.BootSetKey: o.BootSet, node.LogMarkKey: o.LogMark, node.DeployBootModeKey: o.DeployBootMode} {
+	for key, text := range map[string]*string{node.BootSetKey: o.BootSet, node.LogMarkKey: o.LogMark, node.DeployBootModeKey: o.DeployBootMode, node.SecureBootBeforeKey: o.SecureBootBefore} {
 		if err := keepText(n, key, text); err != nil {
 			return err
 		}

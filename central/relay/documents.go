@@ -46,6 +46,7 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 	}
 	d.BootSet, _ = n.DriverInternalInfo[node.BootSetKey].(string)
 	d.DeployBootMode, _ = n.DriverInternalInfo[node.DeployBootModeKey].(string)
+	d.SecureBootBefore, _ = n.DriverInternalInfo[node.SecureBootBeforeKey].(string)
 	d.LogMark, _ = n.DriverInternalInfo[node.LogMarkKey].(string)
 	if files, ok := n.DriverInternalInfo[node.InstanceFilesKey].(map[string]any); ok {
 		d.InstanceFiles = map[string]string{}

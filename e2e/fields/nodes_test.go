@@ -164,6 +164,8 @@ var driverInfo = table{
 	"driver_info redfish_auth_type":                 by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_identity":                  by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_password":                  by("rackd/driver/redfish.readOwn"),
+	"driver_info redfish_ssh_host_key":              by("rackd/driver/redfish.termsOf"),
+	"driver_info redfish_ssh_shared_cli":            by("rackd/driver/redfish.termsOf"),
 	"driver_info redfish_system_id":                 by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_username":                  by("rackd/driver/redfish.readOwn"),
 	"driver_info redfish_verify_ca":                 by("rackd/driver/redfish.readOwn"),
@@ -193,6 +195,14 @@ var driverInfo = table{
 	"driver_info msftocs_password":                  by("rackd/driver/msftocs.parse"),
 	"driver_info msftocs_username":                  by("rackd/driver/msftocs.parse"),
 	"driver_info msftocs_verify_ca":                 by("rackd/driver/msftocs.parse"),
+	"driver_info ansible_username":                  by("rackd/driver/ansible.Validate", "rackd/driver/ansible.write").as("fieldUser"),
+	"driver_info ansible_key_file":                  by("rackd/driver/ansible.filesOf").as("fieldKey"),
+	"driver_info ansible_playbooks_path":            by("rackd/driver/ansible.filesOf").as("fieldPath"),
+	"driver_info ansible_deploy_playbook":           by("rackd/driver/ansible.filesOf").as("fieldPlaybook"),
+	"driver_info ansible_python_interpreter":        by("rackd/driver/ansible.Validate", "rackd/driver/ansible.write").as("fieldInterpreter"),
+	"driver_info ansible_shutdown_playbook":         by("rackd/driver/ansible.Validate").as("unused").with("Refused: the ramdisk's agent switches the machine off."),
+	"driver_info ansible_clean_playbook":            by("rackd/driver/ansible.Validate").as("unused").with("Refused: the ramdisk's agent cleans."),
+	"driver_info ansible_clean_steps_config":        by("rackd/driver/ansible.Validate").as("unused").with("Refused: the ramdisk's agent cleans."),
 	"driver_info amt_address":                       by("rackd/driver/amt.parse"),
 	"driver_info amt_password":                      by("rackd/driver/amt.parse"),
 	"driver_info amt_port":                          by("rackd/driver/amt.parse"),
@@ -244,7 +254,7 @@ func laidOut(info string) row {
 }
 
 const (
-	anaconda    = "it is for the deploy interface anaconda, which is not supported"
+	anaconda    = "it is for the deploy interface anaconda"
 	chosenSizes = "What the client has chosen. It asks for nothing with a whole-disk image, in Ironic neither."
 )
 
@@ -275,9 +285,11 @@ var instanceInfo = joined(each(kept(chosenSizes), "instance_info local_gb", "ins
 	"instance_info image_type":               by("rackd/driver/direct.imageOf").refusing(deploying(`"image_type":"tarball"`, "give whole-disk or partition")),
 	"instance_info kernel":                   by("rackd/driver/instancefiles.Validate", "rackd/driver/direct.isPartition").with("The deploy interface `ramdisk` boots it. With `direct` it says that the image is a partition image, unless `image_type` says it. It is not loaded then: the instance boots from its disk.").refusing(deploying(`"image_type":"whole-disk","kernel":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
 	"instance_info ramdisk":                  by("rackd/driver/instancefiles.Validate", "rackd/driver/direct.isPartition").with("As `kernel`.").refusing(deploying(`"image_type":"whole-disk","ramdisk":"http://127.0.0.1:1/k"`, "image_type says that the image holds a whole disk")),
-	"instance_info ks_cfg":                   by("rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
-	"instance_info ks_template":              by("rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
-	"instance_info stage2":                   by("rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
+	"instance_info bootc_authorized_keys":    by("rackd/driver/direct.install").as("InstanceInfo").with("The deploy interface `bootc` gives it to the agent, which lets these keys in."),
+	"instance_info bootc_tpm2_luks":          by("rackd/driver/direct.install").as("InstanceInfo").with("The deploy interface `bootc` gives it to the agent, which encrypts the disk."),
+	"instance_info ks_cfg":                   by("rackd/driver/installer.Validate", "rackd/driver/direct.unmet").refusing(deploying(`"ks_cfg":"x"`, anaconda)),
+	"instance_info ks_template":              by("rackd/driver/installer.Fetch", "rackd/driver/direct.unmet").refusing(deploying(`"ks_template":"x"`, anaconda)),
+	"instance_info stage2":                   by("rackd/driver/installer.Fetch", "rackd/driver/direct.unmet").refusing(deploying(`"stage2":"x"`, anaconda)),
 	"instance_info deploy_boot_mode":         by("rackd/driver.ValidateInstance", "protocol/node.AskedBootMode").with("The former name of the capability `boot_mode`.").refusing(deploying(`"deploy_boot_mode":"cp/m"`, "give uefi or bios")),
 	"instance_info ironic_ramdisk_deploy":    by("rackd/driver/instancefiles.Asked").as("Sentinel").with("Has the deploy interface `autodetect` boot the instance's kernel and ramdisk, or its image."),
 	"instance_info ramdisk_kernel_arguments": by("rackd/driver/instancefiles.validateArguments", "rackd/driver/instancefiles.Order").as("Arguments").with("Of the instance's kernel, with the deploy interface `ramdisk`."),

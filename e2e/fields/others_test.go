@@ -143,7 +143,7 @@ func init() {
 
 // beat is the rows of a heartbeat.
 func beat(path string) table {
-	installer := by("rackd/conductor.Heartbeat").as("Status").with("Installers that are no agents: no deploy interface waits for one, so the rack refuses what they say.").
+	installer := by("rackd/conductor/runner.Report").as("Status").with("Installers that are no agents. A deploy by anaconda goes on by what they say; where none is waited for, the rack refuses it.").
 		refusing(refusal{method: "POST", path: "/v1/heartbeat/{n}", body: `{"callback_url":"http://127.0.0.1:1","agent_token":"t","agent_status":"dancing"}`, status: 400, words: "Agent status is invalid"})
 	return table{
 		path + " callback_url":         by("rackd/conductor.Heartbeat"),

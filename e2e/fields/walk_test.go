@@ -144,6 +144,13 @@ var computed = map[string]string{
 	"rackd/driver/ipmi.truth":               "",
 	"rackd/driver/ipmi.bridge":              "", // which names them
 	"rackd/driver/fake.Validate":            "", // those that Properties announces as patterns
+	"rackd/driver/installer.Validate":       "", // those that Fields announces
+	"rackd/driver/installer.Fetch":          "",
+	"rackd/driver/installer.imageOf":        "",
+	"rackd/driver/installer.Order":          "",
+	"rackd/driver/anaconda.Validate":        "", // which names them
+	"rackd/driver/ansible.Validate":         "", // those of unused
+	"rackd/driver/ansible.hintsOf":          "",
 	"rackd/driver/instancefiles.Fetch":      "", // those that Fields announces
 	"rackd/driver/instancefiles.Validate":   "",
 	"rackd/driver/instancefiles.Order":      "",

@@ -88,7 +88,7 @@ type Heartbeat struct {
 	AgentToken    string `json:"agent_token"`
 	AgentVerifyCA string `json:"agent_verify_ca,omitempty"` // PEM
 	// Status is how far an installer that is no agent has come: start, end or error. It
-	// has no callback URL. No flow waits for installers, so that it is refused.
+	// has no callback URL. A flow whose ramdisk is no installer refuses it.
 	Status        string `json:"agent_status,omitempty"`
 	StatusMessage string `json:"agent_status_message,omitempty"`
 	// Command is the newest command in brief (Command.Brief), so that progress costs no request of

@@ -57,7 +57,10 @@ type Member struct {
 	BootURL  string `json:"boot_url,omitempty"`
 	// BootTLSURL is BootURL by TLS, for firmware; empty: it does not serve so.
 	BootTLSURL string `json:"boot_tls_url,omitempty"`
-	Version    string `json:"version"`
+	// AgentURL6 and BootURL6 are those of machines that speak IPv6; empty: the rackd has no IPv6 address.
+	AgentURL6 string `json:"agent_url6,omitempty"`
+	BootURL6  string `json:"boot_url6,omitempty"`
+	Version   string `json:"version"`
 	// Documents is the newest form of node documents that it reads (node.Format).
 	Documents int `json:"documents,omitempty"`
 	// Keys are the ids of the generations that it has of each group's key, by group in lower case, the

@@ -22,6 +22,8 @@ type Observation struct {
 	LogMark *string `json:"log_mark,omitempty"`
 	// DeployBootMode is the boot mode that flows go by, of a node that asks for none (node.Document).
 	DeployBootMode *string `json:"deploy_boot_mode,omitempty"`
+	// SecureBootBefore is how secure boot was before the instance (node.Document).
+	SecureBootBefore *string `json:"secure_boot_before,omitempty"`
 	// InstanceFiles are the files that the instance boots over the network (node.Document); empty, not nil: none any more.
 	InstanceFiles map[string]string `json:"instance_files,omitzero"`
 	// Vendor is who made the machine, empty: not read. It is told as one of the node's properties.
@@ -37,6 +39,7 @@ func (was *Observation) Merge(o Observation) {
 	take(&was.BootSet, o.BootSet)
 	take(&was.LogMark, o.LogMark)
 	take(&was.DeployBootMode, o.DeployBootMode)
+	take(&was.SecureBootBefore, o.SecureBootBefore)
 	if o.InstanceFiles != nil {
 		was.InstanceFiles = o.InstanceFiles
 	}
@@ -66,7 +69,7 @@ func take[T any](into **T, v *T) {
 // Empty reports whether nothing was read.
 func (was *Observation) Empty() bool {
 	return was.BootMode == nil && was.SecureBoot == nil && was.Health == nil && was.ConsoleEnabled == nil &&
-		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.BootSet == nil && was.LogMark == nil && was.DeployBootMode == nil && was.InstanceFiles == nil && was.Vendor == ""
+		was.RAID == nil && was.BIOS == nil && was.Firmware == nil && was.Kept == nil && was.BootSet == nil && was.LogMark == nil && was.DeployBootMode == nil && was.SecureBootBefore == nil && was.InstanceFiles == nil && was.Vendor == ""
 }
 
 // Setting is a BIOS setting. All but name and value come from the BIOS's registry and

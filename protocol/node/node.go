@@ -82,6 +82,8 @@ type Document struct {
 	InstanceFiles map[string]string `json:"instance_files,omitempty"`
 	// DeployBootMode is the boot mode in which a flow has found the machine of a node that asks for none; empty: not known.
 	DeployBootMode string `json:"deploy_boot_mode,omitempty"`
+	// SecureBootBefore is "on" or "off", as secure boot was on the machine before an instance that asks for it; empty: not known.
+	SecureBootBefore string `json:"secure_boot_before,omitempty"`
 	// Machine is the one that the node's last inspection has found; empty before.
 	Machine smbios.System `json:"machine,omitzero"`
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
@@ -107,8 +109,8 @@ const DisksKey = "inspected_disks"
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
-// InstanceFilesKey and DeployBootModeKey are where driver_internal_info has Document.InstanceFiles and Document.DeployBootMode.
-const InstanceFilesKey, DeployBootModeKey = "instance_files", "deploy_boot_mode"
+// These are where driver_internal_info has Document.InstanceFiles, Document.DeployBootMode and Document.SecureBootBefore.
+const InstanceFilesKey, DeployBootModeKey, SecureBootBeforeKey = "instance_files", "deploy_boot_mode", "secure_boot_before"
 
 // Port is a network interface of a node.
 type Port struct {

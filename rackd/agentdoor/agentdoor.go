@@ -133,8 +133,8 @@ func caller(r *http.Request) ask.Caller {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// Known has the connection of a request count as a stranger's no more.
-func Known(r *http.Request) {
+// known has the connection of a request count as a stranger's no more.
+func known(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
 		strangers.Known(c)
 	}
@@ -172,7 +172,7 @@ func (d *Door) lookup(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	Known(r)
+	known(r)
 	if d.lines.OfMachine(answer.Node.UUID) {
 		d.log.Info("lookup", "node", answer.Node.UUID, "addresses", macs, "from", r.RemoteAddr)
 	}
@@ -207,7 +207,7 @@ func (d *Door) heartbeat(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	Known(r)
+	known(r)
 	w.WriteHeader(http.StatusAccepted)
 }
 
@@ -244,7 +244,7 @@ func (d *Door) logLines(w http.ResponseWriter, r *http.Request) {
 		fault(w, d.status(err), err.Error())
 		return
 	}
-	Known(r)
+	known(r)
 	size := r.ContentLength
 	if size < 0 || size > maxLog {
 		size = maxLog

@@ -51,6 +51,9 @@ type Conductor interface {
 	CheckChange(ch *work.Change, n *node.Document, hw *driver.Hardware) error
 	// TellHardware reports what was seen of a machine outside of any work.
 	TellHardware(ctx context.Context, n *node.Document, o *hardware.Observation) error
+	// SettingBoot tells that a node's boot device is about to be set, for one start or for all. over tells that this has ended, and
+	// whether it was set. In between, and until the node's document shows it, the boot guard does not set the device of before again.
+	SettingBoot(n *node.Document, device string, lasts bool) (over func(set bool))
 }
 
 // Agents takes in the calls of agents and the signs of machines (rackd/conductor).

@@ -76,6 +76,8 @@ func (*shelf) CheckFlow(ask.Flow, *node.Document, *driver.Hardware) error { retu
 
 func (*shelf) CheckChange(*work.Change, *node.Document, *driver.Hardware) error { return nil }
 
+func (*shelf) SettingBoot(*node.Document, string, bool) func(bool) { return func(bool) {} }
+
 func (s *shelf) TellHardware(_ context.Context, _ *node.Document, o *hardware.Observation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,14 +27,7 @@ func (d *Desk) answerHardware(ctx context.Context, q ask.Request, n *node.Docume
 		if err := json.Unmarshal(q.Args, &dev); err != nil {
 			return nil, fmt.Errorf("%w: %w", driver.ErrInvalid, err)
 		}
-		return d.writes(ctx, n, hw, func(f driver.Fence) error {
-			persistent := dev.Persistent != nil && *dev.Persistent
-			err := hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), persistent)
-			if err != nil || !persistent {
-				return err
-			}
-			return d.holdBoot(ctx, n, dev.Device)
-		})
+		return d.writes(ctx, n, hw, func(f driver.Fence) error { return d.setBoot(ctx, f, n, hw, dev) })
 	case ask.InjectNMI:
 		return d.writes(ctx, n, hw, func(f driver.Fence) error { return hw.Management().InjectNMI(ctx, f, n) })
 	case ask.Console:

@@ -11,11 +11,12 @@ import (
 // mostPost is how much of a post is read, in bytes. A longer one counts as an event.
 const mostPost = 16 << 10
 
-// Handler takes the posts of BMCs below Prefix. known is called for a request with the right code; it may be nil. Reports of metrics are
-// passed over.
-func (l *Listener) Handler(known func(*http.Request)) http.Handler {
+// Handler takes the posts of BMCs below Prefix. Reports of metrics are passed over. A connection ends with its post. The code
+// stands in the BMC, where the machine's users may read it: it is no right to connections.
+func (l *Listener) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Prefix+"{node}/{code}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
 		id := r.PathValue("node")
 		if !l.Codes.Fits(id, r.PathValue("code")) {
 			if l.lines.OfStranger() {
@@ -23,9 +24,6 @@ func (l *Listener) Handler(known func(*http.Request)) http.Handler {
 			}
 			http.NotFound(w, r)
 			return
-		}
-		if known != nil {
-			known(r)
 		}
 		if told(r.Body) {
 			l.post(id)

@@ -244,8 +244,7 @@ func TestPosts(t *testing.T) {
 		s.enrol("n2", "one/pass", "a")
 		a.turn(t)
 		clear(a.looks)
-		known := 0
-		h := a.Handler(func(*http.Request) { known++ })
+		h := a.Handler()
 		post := func(method, path, body string, want int) {
 			t.Helper()
 			w := httptest.NewRecorder()
@@ -253,13 +252,17 @@ func TestPosts(t *testing.T) {
 			if w.Code != want {
 				t.Errorf("%s %s is answered %d, want %d", method, path, w.Code, want)
 			}
+			// Whose machine it is may read the code at its BMC: it is no right to connections.
+			if method == "POST" && w.Header().Get("Connection") != "close" {
+				t.Errorf("%s: the connection stays", path)
+			}
 		}
 		at := Prefix + "n1/code-of-n1-one-pass"
 		post("POST", Prefix+"n1/code", "{}", http.StatusNotFound)
 		post("GET", at, "", http.StatusMethodNotAllowed)
 		post("POST", at, `{"MetricValues":[{}]}`, http.StatusNoContent)
-		if len(a.looks) != 0 || known != 1 {
-			t.Errorf("looks %v, known %d times", a.looks, known)
+		if len(a.looks) != 0 {
+			t.Errorf("looks %v", a.looks)
 		}
 		within := map[time.Duration]int{}
 		a.Look = func(id string, soon time.Duration) { within[soon]++ }

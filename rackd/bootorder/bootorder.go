@@ -37,8 +37,25 @@ type Load struct {
 	Rescue bool
 	// Instance: the files are those of an instance, and not of an agent's ramdisk. It gets nothing that an agent is told.
 	Instance bool
+	// Installer: the files are those of an installer. It gets what it asks for next, and nothing that an agent is told.
+	Installer *Installer
 	// Params of the kernel come before the rack's own, which win. Those of an instance come last.
 	Params []string
+}
+
+// Installer is what an installer (Anaconda) asks for once its kernel runs.
+type Installer struct {
+	// Template is that of its kickstart; without a URL the rack's own.
+	Template File
+	// Stage2 is the system in which it runs; without a URL the repository says where that is.
+	Stage2 File
+	// Image is the content of the disk, and Checksum the hex SHA-256 of it, empty for none; without a URL it is Repository, the URL
+	// of a tree of packages, which the installer reads by itself.
+	Image      File
+	Checksum   string
+	Repository string
+	// Ending is that of the image's name, by which installers tell an archive from a file system.
+	Ending string
 }
 
 // File is a file that a node brings itself.
@@ -77,6 +94,9 @@ func Instance(l Load) Order {
 	l.Instance = true
 	return Order{Name: "instance", Load: &l}
 }
+
+// Install boots an installer.
+func Install(l Load) Order { return Order{Name: "installer", Load: &l} }
 
 // Image boots an image of a CD, which is an instance's.
 func Image(f File) Order { return Order{Name: "instance-image", Image: &f} }

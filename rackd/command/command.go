@@ -63,23 +63,27 @@ type flags struct {
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
 	Interface    string            `help:"Network interface on the machines' network." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr        `help:"IPv4 address of this rackd on that interface." env:"RACKD_ADDRESS" group:"Machines"`
+	Address      netip.Addr        `help:"IPv4 address of this rackd on that interface. Without it machines are served by IPv6 only, at --address6." env:"RACKD_ADDRESS" group:"Machines"`
 	Prefix       int               `help:"Prefix length of that network, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
 	DHCP         string            `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
 	DHCPRange    string            `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	DHCPRelays   []netip.Prefix    `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
 	DHCPSubnets  []string          `name:"dhcp-subnet" sep:";" help:"With --dhcp serve: a further network whose relays send requests here, as 'PREFIX FROM-TO ROUTER', such as '10.2.0.0/24 10.2.0.100-10.2.0.200 10.2.0.1'. Its machines reach --address by the router. Several: give the flag again, or divide them by ;." placeholder:"SUBNET" env:"RACKD_DHCP_SUBNETS" group:"Machines"`
-	RouterAdv    bool              `name:"router-advertisements" help:"Tell machines that boot the ramdisk that there is no IPv6 router. Without this answer iPXE waits for a router for 16 s. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
+	Address6     netip.Addr        `name:"address6" help:"IPv6 address of this rackd on that interface. With it machines boot by IPv6 too." env:"RACKD_ADDRESS6" group:"Machines"`
+	Prefix6      int               `name:"prefix6" help:"Prefix length of its network, in bits." default:"64" env:"RACKD_PREFIX6" group:"Machines"`
+	DHCP6        string            `name:"dhcp6" help:"DHCPv6 mode. serve: give addresses; proxy: name boot files to machines that have an address of a router's prefix, and overhear another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP6" group:"Machines"`
+	DHCP6Range   []string          `name:"dhcp6-range" help:"First and last IPv6 address to give. Default: 65536 addresses that follow from --address6, so that each rackd has its own. Further ranges are for networks behind relays; each is of one network with --prefix6 bits." placeholder:"FROM-TO" env:"RACKD_DHCP6_RANGE" group:"Machines"`
+	RouterAdv    bool              `name:"router-advertisements" help:"Answer machines that boot the ramdisk and look for an IPv6 router: there is none, and where rackd serves DHCPv6 they are to ask that. Without this answer iPXE waits for a router for 16 s, and does not boot by IPv6. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
 	Router       netip.Addr        `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
 	DNS          []netip.Addr      `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
 	HTTPPort     int               `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
 	HTTPSPort    int               `name:"https-port" help:"HTTPS port for firmware that boots by HTTP; see --https-certificate." default:"8443" env:"RACKD_HTTPS_PORT" group:"Machines"`
-	HTTPSCert    string            `name:"https-certificate" help:"PEM file with the certificate that machines' firmware is shown, and those that it stands on. It names --address as an alternative name, and firmware must have been given its authority. With it, firmware with the boot interfaces http, http-ipxe and redfish-https is told https URLs; iPXE and agents keep HTTP. The file is read again when it changes." env:"RACKD_HTTPS_CERTIFICATE" placeholder:"FILE" group:"Machines"`
+	HTTPSCert    string            `name:"https-certificate" help:"PEM file with the certificate that machines' firmware is shown, and those that it stands on. It names --address and --address6 as alternative names, and firmware must have been given its authority. With it, firmware with the boot interfaces http, http-ipxe and redfish-https is told https URLs; iPXE and agents keep HTTP. The file is read again when it changes." env:"RACKD_HTTPS_CERTIFICATE" placeholder:"FILE" group:"Machines"`
 	HTTPSKey     string            `name:"https-key" help:"PEM file with the key of --https-certificate." env:"RACKD_HTTPS_KEY" placeholder:"FILE" group:"Machines"`
 	AgentPort    int               `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
 	ISCSIPort    int               `name:"iscsi-portal-port" help:"TCP port at which machines export their disks to this rackd, for the deploy interface iscsi." default:"3260" env:"RACKD_ISCSI_PORTAL_PORT" group:"Machines"`
 	BootPrograms string            `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
-	PXELoader    string            `name:"pxe-loader" help:"What machines of the boot interface pxe load first. ipxe: iPXE, as others. grub: Debian's signed shim and GRUB on UEFI x64, which start with Microsoft's keys too, and pxelinux on BIOS where it is there." enum:"ipxe,grub" default:"ipxe" env:"RACKD_PXE_LOADER" group:"Machines"`
+	PXELoader    string            `name:"pxe-loader" help:"What machines of the boot interface pxe load first. ipxe: iPXE, as others. grub: Debian's signed shim and GRUB on UEFI x64, which start with Microsoft's keys too, and pxelinux on BIOS where it is there; machines that boot by IPv6 load iPXE." enum:"ipxe,grub" default:"ipxe" env:"RACKD_PXE_LOADER" group:"Machines"`
 	LoaderFiles  map[string]string `name:"pxe-loader-files" help:"Files of these boot loaders, where they are not those of Debian: shimx64.efi, grubx64.efi, pxelinux.0 and ldlinux.c32." placeholder:"NAME=FILE" env:"RACKD_PXE_LOADER_FILES" group:"Machines"`
 	Kernel       string            `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
 	Ramdisk      string            `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
@@ -95,7 +99,7 @@ type flags struct {
 	CacheGiB     float64           `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
 	ImageDirs    []string          `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
 	PlainOCI     []string          `name:"plain-registries" help:"OCI registries that are spoken to without TLS, each as an oci:// address names it." env:"RACKD_PLAIN_REGISTRIES" placeholder:"HOST:PORT" group:"Machines"`
-	NoFetchFrom  []netip.Prefix    `help:"Networks that are forbidden for the URLs of images, checksums and config drives, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	NoFetchFrom  []netip.Prefix    `help:"Networks that are forbidden for the URLs of images, checksums and config drives, and for those that callers have BMCs read, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
 	FetchFrom    []netip.Prefix    `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Time limit of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
@@ -114,6 +118,7 @@ type flags struct {
 
 	BMCNetworks []netip.Prefix `help:"Networks of the BMCs. Rackd dials no other address for a BMC. Default: all except loopback, link-local, multicast and unspecified addresses." placeholder:"CIDR" env:"RACKD_BMC_NETWORKS" group:"BMCs" name:"bmc-networks"`
 	CADir       string         `help:"Folder with the PEM files that driver_info may name, for instance in redfish_verify_ca. Rackd reads no other file for it." default:"/etc/ironyard/ca" env:"RACKD_CA_DIR" placeholder:"FOLDER" group:"BMCs" name:"ca-dir"`
+	AnsibleDir  string         `help:"Folder with the playbooks and SSH keys of the deploy interface ansible. Rackd's host needs ansible-playbook. Default: there are none." env:"RACKD_ANSIBLE_DIR" placeholder:"FOLDER" group:"Machines" name:"ansible-dir"`
 
 	strangerFlags
 
@@ -162,7 +167,7 @@ func run(ctx context.Context, f flags, log *slog.Logger) error {
 		Deadlines: map[provision.State]time.Duration{}, HeartbeatTimeout: f.HeartbeatTimeout, TrustFirstLookup: f.TrustFirst, PowerSync: f.PowerSync, PowerRecovery: f.PowerRecovery, PowerFailures: f.PowerFailures, ForcePower: f.ForcePower, Sensors: f.sensors(), BMCEvents: f.BMCEvents, EventLog: f.EventLog, BootOrder: f.BootOrder,
 		NoAutomatedClean: !f.AutomatedClean, CleanPriorities: f.CleanPriority, VerifyPriorities: f.VerifyPriority,
 		CacheBytes: int64(f.CacheGiB * (1 << 30)), ImageDirs: f.ImageDirs, PlainRegistries: f.PlainOCI, BMCTimeout: f.BMCTimeout, BMCPace: f.BMCPace, ISCSIPort: f.ISCSIPort,
-		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, Strangers: f.budget()}
+		Fetching: outbound.Fetching{Refused: f.NoFetchFrom, Allowed: f.FetchFrom}, BMCs: f.BMCNetworks, CAFolder: f.CADir, AnsibleFolder: f.AnsibleDir, Strangers: f.budget()}
 	if cfg.Keys, err = f.keys(m, log); err != nil {
 		return err
 	}
@@ -237,8 +242,14 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 	r = &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
 		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, HTTPSPort: f.HTTPSPort, HTTPS: boottls.Files{Certificate: f.HTTPSCert, Key: f.HTTPSKey}, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI, UKIARM64: f.UKIARM64, RescueUKIARM64: f.RescueARM64,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
-	if !r.Address.Is4() {
-		return nil, fmt.Errorf("--interface %s needs --address, the IPv4 address of this rackd on it", f.Interface)
+	if f.Address.IsValid() && !r.Address.Is4() {
+		return nil, fmt.Errorf("--address %s: it must be an IPv4 address; an IPv6 address is --address6", f.Address)
+	}
+	if !f.Address.IsValid() && !f.Address6.IsValid() {
+		return nil, fmt.Errorf("--interface %s needs --address or --address6, an address of this rackd on it", f.Interface)
+	}
+	if err := f.six(r); err != nil {
+		return nil, err
 	}
 	if r.Loaders, err = f.loaders(); err != nil {
 		return nil, err
@@ -271,10 +282,10 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 		}
 		r.Subnets = append(r.Subnets, n)
 	}
-	if len(r.Subnets) > 0 && f.DHCP != "serve" {
-		return nil, errors.New("--dhcp-subnet: addresses are given with --dhcp serve alone; a proxy is told of networks by --dhcp-relays")
+	if len(r.Subnets) > 0 && (f.DHCP != "serve" || !f.Address.IsValid()) {
+		return nil, errors.New("--dhcp-subnet: addresses are given with --dhcp serve and --address alone; a proxy is told of networks by --dhcp-relays")
 	}
-	if f.DHCP == "serve" {
+	if f.DHCP == "serve" && f.Address.IsValid() {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")
 		var err1, err2 error
 		r.RangeFrom, err1 = netip.ParseAddr(from)

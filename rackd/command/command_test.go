@@ -107,6 +107,19 @@ func TestBounds(t *testing.T) {
 		{"--http-port", "--http-port", "99999"},
 		{"--agent-port", "--agent-port", "0"},
 		{"--address", "--address", "fd00::1"},
+		{"", "--address6", "fd00::1"},
+		{"", "--address6", "fd00::1", "--dhcp6-range", "fd00::100-fd00::200,fd00:1::100-fd00:1::200"},
+		{"", "--address6", "fd00::1", "--prefix6", "112", "--dhcp6-range", "fd00::100-fd00::200"},
+		{"", "--address6", "fd00::1", "--prefix6", "112", "--dhcp6", "proxy"},
+		{"--address6", "--address6", "10.1.0.2"},
+		{"--address6", "--address6", "fe80::1"},
+		{"--address6", "--dhcp6-range", "fd00::100-fd00::200"},
+		{"--prefix6", "--address6", "fd00::1", "--prefix6", "127"},
+		{"--dhcp6-range", "--address6", "fd00::1", "--prefix6", "112"},
+		{"--dhcp6-range", "--address6", "fd00::1", "--dhcp6-range", "fd00::100"},
+		{"--dhcp6-range", "--address6", "fd00::1", "--dhcp6-range", "10.0.0.1-10.0.0.2"},
+		{"--dhcp6-range", "--address6", "fd00::1", "--dhcp6-range", "fd00::100-fd00:1::200"},
+		{"--dhcp6-range", "--address6", "fd00::1", "--dhcp6-range", "fd00::200-fd00::100"},
 		{"--dhcp-range", "--dhcp-range", "10.1.0.100"},
 		{"--dhcp-range", "--dhcp-range", "10.1.0.200-10.1.0.100"},
 		{"--dhcp-range", "--dhcp-range", "10.2.0.100-10.2.0.200"},
@@ -123,6 +136,27 @@ func TestBounds(t *testing.T) {
 		_, err = f.rack()
 		if err = errors.Join(f.bounds(), err); (err == nil) != (c[0] == "") || err != nil && !strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%v: error %v", c[1:], err)
+		}
+	}
+}
+
+// A rackd may have no IPv4 address; it has one of either kind.
+func TestWithoutIPv4(t *testing.T) {
+	for _, c := range [][]string{{"", "--address6", "fd00::1"}, {"--address6"}} {
+		var f flags
+		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(append([]string{"--interface", "lo"}, c[1:]...)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.rack()
+		if (err == nil) != (c[0] == "") || err != nil && !strings.Contains(err.Error(), c[0]) {
+			t.Errorf("%v: error %v", c[1:], err)
+		}
+		if err == nil && (r.Address.IsValid() || r.Address6.String() != "fd00::1" || len(r.Subnets6) != 1 || !r.Subnets6[0].Prefix.Contains(r.Subnets6[0].From)) {
+			t.Errorf("%v: %+v", c[1:], r)
 		}
 	}
 }

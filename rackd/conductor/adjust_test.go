@@ -59,6 +59,8 @@ func TestAdjust(t *testing.T) {
 		"attach": {change: work.Change{Media: &work.Media{Types: []string{"cdrom"}, Image: image}},
 			is: func(e work.Event) bool { return strings.Contains(string(e.Hardware.Kept), "hush@i/a.iso") }},
 		"detach": {change: work.Change{Media: &work.Media{}}, is: func(e work.Event) bool { return true }},
+		"attach what lies within": {change: work.Change{Media: &work.Media{Types: []string{"cdrom"}, Image: sealedFor(t, seal.MediaImage, "work-1", "http://user:hush@127.0.0.1/a.iso")}},
+			fails: "the BMC is not told to read the image: its address 127.0.0.1 leads to 127.0.0.1, a loopback address"},
 		"attach fails": {change: work.Change{Media: &work.Media{Types: []string{"floppy"}, Image: image}}, info: map[string]any{"fake_attach_virtual_media_fail": "jammed"},
 			fails: "could not attach virtual drive floppy"},
 		"detach fails": {change: work.Change{Media: &work.Media{Types: []string{"disk"}}}, info: map[string]any{"fake_detach_virtual_media_fail": "jammed"},

@@ -21,11 +21,8 @@ import (
 
 // Leases is what this rackd's DHCP knows. Safe for concurrent use.
 type Leases interface {
-	// Address returns the address that a machine was given, here or, as far as it was overheard, elsewhere.
-	Address(mac string) (netip.Addr, bool)
-	// Hears reports whether machines that boot speak DHCP with this rackd, so that
-	// their addresses are known.
-	Hears() bool
+	// Addresses returns the addresses that a machine was given, here or, as far as it was overheard, elsewhere.
+	Addresses(mac string) []netip.Addr
 }
 
 // Refused calls cost this many log lines and no more: strangers may call as often as they like.
@@ -71,8 +68,10 @@ func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 		return list
 	}
 	for _, p := range n.Ports {
-		if a, ok := c.cfg.Leases.Address(strings.ToLower(p.Address)); ok && !slices.Contains(list, a) {
-			list = append(list, a)
+		for _, a := range c.cfg.Leases.Addresses(strings.ToLower(p.Address)) {
+			if !slices.Contains(list, a) {
+				list = append(list, a)
+			}
 		}
 	}
 	return list
@@ -95,7 +94,7 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner.Runner, from 
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
 	case boot.Number > 0 && r.BootFact() != driver.BootRamdisk:
 		return refuse("no boot", "the node's work no longer needs a ramdisk: if this is the node's machine, find out why it still runs one")
-	case !given && len(known) > 0 && from.From.IsValid() && !from.Central:
+	case !given && len(ofKind(known, from.From)) > 0 && !from.Central:
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 	case from.BootID != "" && key.BootIDFits(n.UUID, r.Root(), boot.Number, from.BootID):
 		return boot, nil
@@ -143,17 +142,29 @@ func (c *Conductor) callable(n *node.Document, boot work.Boot, hb ask.Heartbeat)
 		return fmt.Errorf("%w: the heartbeat's certificate, version or boot id is too long", refusal.ErrBadCallback)
 	}
 	known, at := c.addresses(n, boot), at.Unmap()
+	bySame := !hb.Central && hb.From.IsValid() && hb.From.Is4() == at.Is4()
 	switch {
-	case len(known) == 0:
+	case len(known) == 0, len(ofKind(known, at)) == 0 && bySame:
 		if reach := reachOf(at); reach != "" && (hb.Central || reachOf(hb.From) != reach) {
 			return fmt.Errorf("%w: %q is %s address, which from this rackd leads elsewhere than from the machine", refusal.ErrBadCallback, hb.CallbackURL, reach)
 		}
-	case !hb.Central && hb.From.IsValid() && !slices.Contains(known, hb.From): // central tells of a proxy, perhaps
+	case !hb.Central && len(ofKind(known, hb.From)) > 0 && !slices.Contains(known, hb.From): // central tells of a proxy, perhaps
 		return fmt.Errorf("%w: the call comes from %s, and the machine was given %v", refusal.ErrBadCallback, hb.From, known)
 	case !slices.Contains(known, at):
 		return fmt.Errorf("%w: %q: the machine was given %v", refusal.ErrBadCallback, hb.CallbackURL, known)
 	}
 	return nil
+}
+
+// ofKind are the addresses of the version of IP that a has; none where a is none. What a machine was given by one version
+// says nothing of its addresses by the other, which another server may give.
+func ofKind(list []netip.Addr, a netip.Addr) (same []netip.Addr) {
+	for _, other := range list {
+		if a.IsValid() && other.Is4() == a.Is4() {
+			same = append(same, other)
+		}
+	}
+	return same
 }
 
 // reachOf says which kind of address leads no further than a machine itself or its link, and so elsewhere from each of them;

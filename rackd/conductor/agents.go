@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/refusal"
 )
@@ -118,8 +119,10 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		return err
 	}
 	if hb.Status != "" || hb.StatusMessage != "" {
-		err := fmt.Errorf("node %s: an installer reports %.20q (%s), but no deploy interface here waits for installers. agent_status belongs to Ironic's deploy interface anaconda, which is not supported. An agent in a ramdisk must not send it: %w",
-			n.Label(), hb.Status, work.Text(hb.StatusMessage), driver.ErrInvalid)
+		return c.installerSays(n, r, boot, hb)
+	}
+	if r.Installs() {
+		err := fmt.Errorf("node %s: its machine boots an installer now, and no agent: %w", n.Label(), driver.ErrInvalid)
 		c.refused(refusal.HeartbeatCall, "installer", "node", id, "from", hb.From, "error", err)
 		return err
 	}
@@ -128,6 +131,24 @@ func (c *Conductor) Heartbeat(id string, hb ask.Heartbeat) error {
 		return err
 	}
 	return r.Beat(boot, hb)
+}
+
+// installerSays takes in what an installer that is no agent says of itself.
+func (c *Conductor) installerSays(n *node.Document, r *runner.Runner, boot work.Boot, hb ask.Heartbeat) error {
+	var err error
+	switch {
+	case !r.Installs():
+		err = fmt.Errorf("node %s: an installer reports %.20q (%s), but its deploy waits for none. agent_status belongs to the deploy interface anaconda. An agent in a ramdisk must not send it: %w",
+			n.Label(), hb.Status, work.Text(hb.StatusMessage), driver.ErrInvalid)
+	case !slices.Contains([]string{driver.InstallerStarted, driver.InstallerEnded, driver.InstallerFailed}, hb.Status):
+		err = fmt.Errorf("node %s: an installer reports %.20q: agent_status is start, end or error: %w", n.Label(), hb.Status, driver.ErrInvalid)
+	default:
+		err = r.Report(boot, hb)
+	}
+	if err != nil {
+		c.refused(refusal.HeartbeatCall, "installer", "node", n.UUID, "from", hb.From, "error", err)
+	}
+	return err
 }
 
 // Inspected takes in an inventory that a ramdisk sends of its own accord.

@@ -24,14 +24,13 @@ type slowLeases struct {
 	out   chan struct{}
 }
 
-func (l *slowLeases) Address(string) (netip.Addr, bool) {
+func (l *slowLeases) Addresses(string) []netip.Addr {
 	if l.armed.CompareAndSwap(true, false) {
 		close(l.in)
 		<-l.out
 	}
-	return hers, true
+	return []netip.Addr{hers}
 }
-func (*slowLeases) Hears() bool { return true }
 
 // slowBus is a bus on which the write of a boot takes as long as a heartbeat that is under way.
 type slowBus struct {

@@ -92,6 +92,8 @@ type Config struct {
 	Images    driver.Images
 	// Media is where media of ramdisks are served; nil: nowhere.
 	Media runner.Media
+	// Reach returns an error for a URL that a BMC is not told to read for a caller of the API; nil: any may be.
+	Reach func(ctx context.Context, url string) error
 	// Keys open what central sealed for a group and derive agent tokens.
 	Keys Keys
 	// NewAgent returns the client of a node's agent; state gives its newest address, tokens
@@ -158,6 +160,8 @@ type Conductor struct {
 	told map[string]told
 	// takes are how often this rackd has taken a node's work, by node.
 	takes map[string]takes
+	// boots are boot devices that requests have set, by node, until documents show them.
+	boots map[string]*bootAsked
 }
 
 // New returns a conductor that is idle until Run.
@@ -165,11 +169,11 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}}
+	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}}
 	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
-	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c},
+	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c}, Reach: cfg.Reach,
 		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})
-	c.deps = &runner.Deps{Name: cfg.Name, Documents: cfg.Documents, Members: cfg.Members, Conductor: service{c}, Hardware: cfg.Hardware, Images: cfg.Images, Media: cfg.Media, Keys: cfg.Keys,
+	c.deps = &runner.Deps{Name: cfg.Name, Documents: cfg.Documents, Members: cfg.Members, Conductor: service{c}, Hardware: cfg.Hardware, Images: cfg.Images, Media: cfg.Media, Reach: cfg.Reach, Keys: cfg.Keys,
 		Secrets: c.secrets, Flows: c.flows, NewAgent: cfg.NewAgent, AgentLives: cfg.AgentLives, BuildDrive: cfg.BuildDrive, Metrics: cfg.Metrics, Log: cfg.Log, Away: &c.away,
 		Deadlines: cfg.Deadlines}
 	return c

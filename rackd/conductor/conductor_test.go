@@ -153,7 +153,7 @@ func TestWaitsForTheAgentAndGoesOn(t *testing.T) {
 	})
 }
 
-// No deploy interface waits for an installer, so what one says of itself is refused, and is no call of an agent. A stranger
+// Where a flow waits for an agent, what an installer says of itself is refused, and is no call of an agent. A stranger
 // learns nothing by it.
 func TestInstallersAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -155,6 +155,8 @@ const flowsTail = `
 
 A node with ` + "`disable_power_off`" + ` is reset where other nodes are switched off and on. A reset leaves nothing to read back. One that may have happened is
 repeated only where a second one does no harm, or where the ramdisk's agent shows by its answer that there was none. Elsewhere the request fails and says so.
+Hardware that has no reset is switched off and on. If its rackd dies in between, the next owner finds the machine off and switches it on: the reboot is
+done then.
 
 ## Power requests beside a flow in the ramdisk
 

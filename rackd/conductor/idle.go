@@ -140,7 +140,7 @@ func (f idleFence) Check() error {
 		return fmt.Errorf("node %s: %w: work %s (%s) has begun", f.n.Label(), driver.ErrFenced, w.Doc.ID, w.Doc.Verb)
 	}
 	// What is written was decided by what was read before. A request may have asked for something else meanwhile.
-	if w != nil && w.Doc.Generation > f.n.Generation || now == nil || now.Generation > f.n.Generation || now.BootSet != f.n.BootSet {
+	if w != nil && w.Doc.Generation > f.n.Generation || now == nil || now.Generation > f.n.Generation || now.BootSet != f.n.BootSet || f.c.bootPending(now) {
 		return fmt.Errorf("node %s: %w: a request has changed it since it was looked at", f.n.Label(), driver.ErrFenced)
 	}
 	if !f.c.owns(f.n.UUID) {

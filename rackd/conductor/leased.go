@@ -20,8 +20,10 @@ func (c *Conductor) tellLeases(n *node.Document, d *work.Document) {
 	}
 	for _, p := range n.Ports {
 		mac := strings.ToLower(p.Address)
-		if a, ok := c.cfg.Leases.Address(mac); ok && !slices.Contains(d.Checkpoint.Boot.Addresses, a) {
-			c.cfg.TellOwner(d.Owner, n.Group, ask.Sign{Address: mac, Leased: a})
+		for _, a := range c.cfg.Leases.Addresses(mac) {
+			if !slices.Contains(d.Checkpoint.Boot.Addresses, a) {
+				c.cfg.TellOwner(d.Owner, n.Group, ask.Sign{Address: mac, Leased: a})
+			}
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestMoreLeasesThanACheckpointHolds(t *testing.T) {
 		n.Generation, n.State = x.doc().Generation, provision.Deploying
 		leases := [3]*rackLeases{}
 		for rack := range leases {
-			leases[rack] = &rackLeases{hears: true, at: map[string]netip.Addr{}}
+			leases[rack] = &rackLeases{at: map[string]netip.Addr{}}
 		}
 		n.Ports = nil
 		for port := range 4 {

@@ -24,10 +24,8 @@ type BootOrder struct {
 	Order bootorder.Order
 	// BootID is the id of the boot, for the agent to show.
 	BootID string
-	// Addresses are those that the machine is known to have been given. Hears: one that
-	// boots speaks DHCP with this rackd, which therefore knows.
+	// Addresses are those that the machine is known to have been given.
 	Addresses []netip.Addr
-	Hears     bool
 	// needs is what the machine is to run, as far as is known here.
 	needs need
 }
@@ -96,7 +94,7 @@ func (o *BootOrder) withhold(instead bootorder.Order) {
 func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	state, open := c.state(n)
 	boot := c.bootOf(n.UUID)
-	o := BootOrder{Node: n, State: state, Addresses: c.addresses(n, boot), Hears: c.cfg.Leases != nil && c.cfg.Leases.Hears()}
+	o := BootOrder{Node: n, State: state, Addresses: c.addresses(n, boot)}
 	var facts map[string]string
 	fact := ""
 	w := c.cfg.Documents.Work(n.UUID)

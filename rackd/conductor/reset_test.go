@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,6 +49,120 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 				d := s.Work(nodeA).Doc
 				if !slices.Equal(m.writes, c.writes) || d.Open() || d.Result.OK != (c.failed == "") || !strings.Contains(d.Result.Error, c.failed) {
 					t.Errorf("written %v, ended with %+v", m.writes, d.Result)
+				}
+			})
+		})
+	}
+}
+
+// A rackd dies in the middle of a reset that its driver makes of off and on. Its successor leaves no machine off: it switches on one
+// that it finds off, which is the rest of the reboot. Of one that is on it is not known whether it was reset.
+func TestAResetWhoseRackdDies(t *testing.T) {
+	for name, c := range map[string]struct {
+		beside bool // a flow that waits in the ramdisk
+		step   bool // it is a step of a service
+		later  bool // the machine takes a while to switch off
+		off    bool
+		fails  string
+	}{
+		"off":                      {off: true},
+		"off after a while":        {off: true, later: true},
+		"on":                       {fails: "may have happened"},
+		"off, a step":              {step: true, off: true},
+		"on, a step":               {step: true, fails: "may have happened"},
+		"off, beside a flow":       {beside: true, off: true},
+		"off later, beside a flow": {beside: true, off: true, later: true},
+		"on, beside a flow":        {beside: true, fails: "may have happened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				boots := driver.Step{Interface: "deploy", Name: "boot", Priority: 90, Kind: driver.Repeatable, Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+					t.Facts[driver.FactBoot] = driver.BootRamdisk
+					return driver.Done(), nil
+				}}
+				m := &machine{power: driver.PowerOn, deploy: []driver.Step{boots, waitForAgent(nil)}}
+				s, owner := newShelf(), owned("a")
+				oneNode(s)
+				s.nodes[nodeA].DisablePowerOff, s.nodes[nodeA].State = true, provision.Active
+				_, _, killA := conductorOn(t, s, "a", owner, m, nil)
+				if c.beside {
+					s.nodes[nodeA].State = provision.Available
+					s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+					time.Sleep(time.Minute)
+				}
+				asked, dead := make(chan struct{}), make(chan struct{})
+				m.mu.Lock()
+				m.writes = nil
+				m.onPower = func(driver.PowerState) {
+					if c.off && !c.later {
+						m.mu.Lock()
+						m.power = driver.PowerOff
+						m.mu.Unlock()
+					}
+					close(asked)
+					<-dead
+				}
+				m.powerErr = func(driver.PowerState) (error, bool) { return context.Canceled, false }
+				m.mu.Unlock()
+				switch {
+				case c.beside:
+					s.errand(nodeA, work.Args{PowerTarget: "rebooting"})
+				case c.step:
+					s.request(nodeA, work.Service, provision.Servicing, work.Args{Steps: []work.Step{{Interface: "power", Step: "reboot", Args: nil}}})
+				default:
+					s.request(nodeA, work.Power, provision.Active, work.Args{PowerTarget: "rebooting"})
+				}
+				<-asked
+				go killA()
+				synctest.Wait()
+				close(dead)
+				synctest.Wait()
+				m.mu.Lock()
+				m.onPower, m.powerErr = nil, nil
+				m.mu.Unlock()
+				if c.off && c.later {
+					time.AfterFunc(5*time.Second, func() { m.mu.Lock(); m.power = driver.PowerOff; m.mu.Unlock() })
+				}
+				owner.Store("b")
+				_, _, killB := conductorOn(t, s, "b", owner, m, nil)
+				defer killB()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				d := s.Work(nodeA).Doc
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				want := []string{"power rebooting"}
+				if c.off {
+					want = append(want, "power power on")
+				}
+				var written []string
+				for _, w := range m.writes {
+					w, _, _ = strings.Cut(w, " epoch")
+					written = append(written, w)
+				}
+				if !slices.Equal(written, want) || m.power != driver.PowerOn {
+					t.Errorf("written %v, want %v; the machine is at %q", written, want, m.power)
+				}
+				failed := ""
+				if c.beside {
+					if told := s.errands(); len(told) != 1 {
+						t.Fatalf("told %+v", told)
+					} else {
+						failed = told[0].Error
+					}
+					if !d.Open() {
+						t.Errorf("the flow has ended: %+v", d.Result)
+					}
+					if c.off && m.prepared < 2 {
+						t.Error("the next boot of the ramdisk was not prepared")
+					}
+				} else if d.Open() {
+					t.Fatal("the work has not ended")
+				} else {
+					failed = d.Result.Error
+				}
+				if (failed == "") != (c.fails == "") || !strings.Contains(failed, c.fails) {
+					t.Errorf("ended with %q, want %q", failed, c.fails)
 				}
 			})
 		})

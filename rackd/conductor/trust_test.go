@@ -30,14 +30,15 @@ import (
 
 const macA = "52:54:00:00:00:01"
 
-// rackLeases is a DHCP server that hears, and knows what the test says.
-type rackLeases struct {
-	hears bool
-	at    map[string]netip.Addr
-}
+// rackLeases is a DHCP server that knows what the test says.
+type rackLeases struct{ at map[string]netip.Addr }
 
-func (l *rackLeases) Address(mac string) (netip.Addr, bool) { a, ok := l.at[mac]; return a, ok }
-func (l *rackLeases) Hears() bool                           { return l.hears }
+func (l *rackLeases) Addresses(mac string) (list []netip.Addr) {
+	if a, ok := l.at[mac]; ok {
+		list = append(list, a)
+	}
+	return list
+}
 
 var (
 	hers     = netip.MustParseAddr("10.0.0.1") // the machine's own address
@@ -186,7 +187,7 @@ func TestAddressOfTheCaller(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
+				l := &rackLeases{at: map[string]netip.Addr{}}
 				x := newTrial(t, func(cfg *Config) { cfg.Leases, cfg.TrustFirstLookup = l, c.trust })
 				defer x.stop()
 				x.m.media = c.media
@@ -212,7 +213,7 @@ func TestAddressOfTheCaller(t *testing.T) {
 // DHCP: that would give the script, and with it the boot's id, to each that asks.
 func TestALeaseFromBeforeIsKnownToRackdsWithoutDHCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}} })
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: hers}} })
 		defer x.stop()
 		b, stopB := x.on("b", nil) // with --dhcp off
 		defer stopB()
@@ -426,7 +427,7 @@ func TestCallbackThroughCentral(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &rackLeases{hears: true, at: map[string]netip.Addr{}}
+				l := &rackLeases{at: map[string]netip.Addr{}}
 				if c.known {
 					l.at[macA] = hers
 				}
@@ -606,12 +607,12 @@ func TestCountAfterALoss(t *testing.T) {
 // remembers another lease of the machine, and knows the address all the same.
 func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}} })
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: hers}} })
 		token := x.agent(x.Conductor)
 		x.stop()
 		x.owner.Store("b")
 		b, stop := x.on("b", func(cfg *Config) {
-			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
+			cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
 		})
 		defer stop()
 		synctest.Wait()
@@ -627,6 +628,36 @@ func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
 	})
 }
 
+// A machine that is known by one version of IP may call by the other, whose addresses another server gives: it shows
+// the id of its boot. By the version by which it is known, only its address counts. An agent may not call from one
+// version and be called by the other, at an address that nobody knows.
+func TestAgentOfTheOtherVersionOfIP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		six := func(text string) netip.Addr { return netip.MustParseAddr(text) }
+		x := newTrial(t, func(cfg *Config) { cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: six("fd00::7")}} })
+		defer x.stop()
+		token := x.agent(x.Conductor)
+		for _, c := range []struct {
+			from netip.Addr
+			url  string
+			ok   bool
+		}{
+			{six("fd00::7"), "https://[fd00::7]:9999", true},
+			{six("fd00::8"), "https://[fd00::7]:9999", false},
+			{six("fd00::7"), "https://[fd00::8]:9999", false},
+			{six("fd00::7"), "https://10.0.0.1:9999", false},
+			{hers, "https://10.0.0.1:9999", true},
+		} {
+			hb := call(token, "10.0.0.1", "PEM", "1")
+			hb.From, hb.CallbackURL = c.from, c.url
+			n := x.cfg.Documents.Node(nodeA)
+			if err := x.callable(n, x.bootOf(nodeA), hb); (err == nil) != c.ok {
+				t.Errorf("from %s, to be called at %s: %v", c.from, c.url, err)
+			}
+		}
+	})
+}
+
 // An address that another rackd's DHCP gave is told to whichever rackd has the work, however often that
 // changes: DHCP gives it once. The first owner dies before it has written it; the second has an older lease
 // of the machine, and would refuse the agent until the deploy has timed out.
@@ -635,7 +666,7 @@ func TestAddressThatAnotherRackdGaveIsToldAgain(t *testing.T) {
 		x := newTrial(t, nil)
 		var b *Conductor
 		dhcp, stopDHCP := x.on("dhcp", func(cfg *Config) {
-			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{}}
+			cfg.Leases = &rackLeases{at: map[string]netip.Addr{}}
 			cfg.TellOwner = func(owner, _ string, s ask.Sign) {
 				if owner == "b" {
 					b.Seen(s)
@@ -653,7 +684,7 @@ func TestAddressThatAnotherRackdGaveIsToldAgain(t *testing.T) {
 		}
 		var stopB func()
 		b, stopB = x.on("b", func(cfg *Config) {
-			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
+			cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: netip.MustParseAddr("10.0.0.99")}}
 		})
 		defer stopB()
 		x.owner.Store("b")
@@ -682,7 +713,7 @@ func TestKnownAddressIsNotTold(t *testing.T) {
 		x, told := newTrial(t, nil), 0
 		defer x.stop()
 		_, stop := x.on("dhcp", func(cfg *Config) {
-			cfg.Leases = &rackLeases{hears: true, at: map[string]netip.Addr{macA: hers}}
+			cfg.Leases = &rackLeases{at: map[string]netip.Addr{macA: hers}}
 			cfg.TellOwner = func(_, _ string, s ask.Sign) { told++; x.Seen(s) }
 		})
 		defer stop()
@@ -764,10 +795,11 @@ func TestForgedDHCPRequestsMakeNobodyTheMachine(t *testing.T) {
 // rackDHCP is a DHCP server that is there later than the conductor.
 type rackDHCP struct{ atomic.Pointer[dhcp.Server] }
 
-func (r *rackDHCP) Hears() bool { return true }
-func (r *rackDHCP) Address(mac string) (netip.Addr, bool) {
+func (r *rackDHCP) Addresses(mac string) (list []netip.Addr) {
 	if s := r.Load(); s != nil {
-		return s.Address(mac)
+		if a, ok := s.Address(mac); ok {
+			list = append(list, a)
+		}
 	}
-	return netip.Addr{}, false
+	return list
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/answer"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
@@ -450,7 +453,7 @@ func conductorOn(t *testing.T, s *shelf, name string, owner *atomic.Value, m *ma
 	}
 	ms := &members{owner: owner, alive: &s.alive}
 	ms.held.Store(true)
-	cfg := Config{Name: name, Documents: eyes{s, name}, Members: ms, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
+	cfg := Config{Name: name, Documents: eyes{s, name}, Members: ms, Reach: byAddress, Hardware: reg, Keys: seal.NewKeyring("", testKey), Metrics: noMetrics{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), AutomatedClean: true,
 		NewAgent:   func(_ string, _ func() []string, state func() *work.Agent) driver.Agent { return noAgent{state} },
 		AgentLives: func(context.Context, work.Agent) bool { return false }}
@@ -492,4 +495,16 @@ func (m *machine) RamdiskOrder(n *node.Document, facts map[string]string) bootor
 
 func (m *machine) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
 	return bootorder.LocalDisk()
+}
+
+// byAddress judges the URLs that name an address: no name is looked up.
+func byAddress(ctx context.Context, at string) error {
+	u, err := url.Parse(at)
+	if err != nil {
+		return err
+	}
+	if net.ParseIP(u.Hostname()) == nil {
+		return nil
+	}
+	return outbound.Fetching{}.CheckURL(ctx, at)
 }

@@ -24,6 +24,9 @@ const (
 	closeWithin = 5 * time.Second
 	// settled is how long a console has to stay open for the next pause to be the shortest again.
 	settled = time.Minute
+	// newsRest is the pause after news of the node. It doubles with each such pause, up to newsRestAtMost: a flow makes news all the time.
+	newsRest       = 2 * time.Second
+	newsRestAtMost = 30 * time.Second
 )
 
 // held is the console of a node while this rackd holds it.
@@ -34,6 +37,7 @@ type held struct {
 	record *record
 	cancel context.CancelFunc
 	again  chan struct{} // one place: open it again, now
+	news   chan struct{} // one place: something has happened to the node
 
 	mu   sync.Mutex
 	line driver.Line // nil while it is not open
@@ -98,9 +102,10 @@ func (fence) Work() string { return "" }
 // Epoch implements driver.Fence.
 func (fence) Epoch() uint64 { return 0 }
 
-// run opens the console, and again whenever it has ended, until ctx ends.
+// run opens the console, and again whenever it has ended, until ctx ends. News of the node shorten a pause: a machine that is off has
+// no console on some hosts, and the work that switches it on is news.
 func (h *held) run(ctx context.Context) {
-	pause := h.k.cfg.Again
+	pause, rest := h.k.cfg.Again, newsRest
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := h.once(ctx)
@@ -109,18 +114,39 @@ func (h *held) run(ctx context.Context) {
 		}
 		h.record.say("it is not open: " + err.Error())
 		if time.Since(began) > settled {
-			pause = h.k.cfg.Again
+			pause, rest = h.k.cfg.Again, newsRest
 		}
 		h.k.cfg.Log.Info("a console is not open, trying again", "node", h.id, "in", pause, "error", err)
-		t := time.NewTimer(pause - pause/10 + rand.N(pause/5+1))
+		wait := pause - pause/10 + rand.N(pause/5+1)
+		pause = min(2*pause, h.k.cfg.AgainAtMost)
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-t.C:
-			pause = min(2*pause, h.k.cfg.AgainAtMost)
 		case <-h.again:
 			pause = h.k.cfg.Again
+		case <-h.news:
+			left := wait - time.Since(began)
+			if left > rest {
+				left, rest = rest, min(2*rest, newsRestAtMost)
+			}
+			t.Reset(max(left, 0))
+			select {
+			case <-ctx.Done():
+			case <-t.C:
+			case <-h.again:
+				pause = h.k.cfg.Again
+			}
 		}
 		t.Stop()
+	}
+}
+
+// hear tells that something has happened to the node. An attempt that waits begins soon.
+func (h *held) hear() {
+	select {
+	case h.news <- struct{}{}:
+	default:
 	}
 }
 
@@ -134,6 +160,10 @@ var errChanged = errors.New("the node's fields have changed while it was opened"
 func (h *held) once(ctx context.Context) error {
 	select {
 	case <-h.again: // for what is read now
+	default:
+	}
+	select {
+	case <-h.news: // before this attempt
 	default:
 	}
 	n, hw, err := h.k.cfg.Nodes.Owned(h.id)

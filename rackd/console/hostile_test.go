@@ -137,3 +137,36 @@ func TestAPlaceThatIsLeftIsTaken(t *testing.T) {
 		}
 	})
 }
+
+// A console that could not be opened for long is there soon after something has happened to its node, such as the work that switches
+// its machine on. News without an end do not make it ask the BMC all the time.
+func TestNewsOfANodeShortenThePause(t *testing.T) {
+	with(t, func(b *bench) {
+		fails := func(err error) { b.wire.mu.Lock(); defer b.wire.mu.Unlock(); b.wire.fail = err }
+		tried := func() int { b.told.mu.Lock(); defer b.told.mu.Unlock(); return b.told.results["failed"] }
+		fails(errors.New("the machine is off"))
+		e, opened := b.wire.newest()
+		e.Close(b.t.Context())
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		fails(nil)
+		b.change(func(*node.Document) {})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if _, now := b.wire.newest(); now != opened+1 {
+			t.Error("three seconds after the news the console is not open")
+		}
+		fails(errors.New("the machine is off"))
+		e, _ = b.wire.newest()
+		e.Close(b.t.Context())
+		before := tried()
+		for range 600 {
+			b.change(func(*node.Document) {})
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := tried() - before; n > 40 {
+			t.Errorf("the BMC was asked %d times in ten minutes", n)
+		}
+	})
+}

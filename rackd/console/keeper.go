@@ -59,7 +59,11 @@ type kept struct {
 func (k *Keeper) NodeChanged(id string) {
 	k.mu.Lock()
 	k.dirty[id] = true
+	h := k.held[id]
 	k.mu.Unlock()
+	if h != nil {
+		h.hear()
+	}
 	k.nudge()
 }
 
@@ -173,7 +177,7 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, opening), cancel: cancel, again: make(chan struct{}, 1), typing: make(chan struct{}, 1)}
+	h := &held{k: k, id: id, sum: sum, record: newRecord(tenancy, opening), cancel: cancel, again: make(chan struct{}, 1), news: make(chan struct{}, 1), typing: make(chan struct{}, 1)}
 	if old, there := k.kept[id]; there {
 		h.record = old.record
 		h.record.become(tenancy)

@@ -85,6 +85,8 @@ type Config struct {
 	BMCs outbound.BMCs
 	// CAFolder holds the authorities that driver_info may name; empty: it names none.
 	CAFolder string
+	// AnsibleFolder holds the playbooks and keys of the deploy interface ansible; empty: there are none.
+	AnsibleFolder string
 	// BMCTimeout bounds one request to a BMC; 0: the driver's default.
 	BMCTimeout time.Duration
 	// BMCPace is how many operations a second one BMC gets; 0: the drivers' default.
@@ -104,9 +106,15 @@ type Sensors struct {
 // Rack is the network of the rack's machines.
 type Rack struct {
 	Interface string
-	Address   netip.Addr // this rackd's on Interface
+	Address   netip.Addr // this rackd's IPv4 address on Interface; zero: it serves by IPv6 only
 	DHCP      string     // serve, proxy or off
-	// RouterAdvertisements: machines that boot the ramdisk are told that there is no IPv6 router.
+	// Address6 is this rackd's IPv6 address on Interface; zero: it serves by IPv4 only.
+	Address6 netip.Addr
+	DHCP6    string // serve, proxy or off
+	// Subnets6 are the networks where DHCPv6 is served, Address6's first.
+	Subnets6 []dhcp.Subnet
+	// RouterAdvertisements: machines that boot the ramdisk are told that there is no IPv6 router, and where rackd
+	// serves DHCPv6 to ask it.
 	RouterAdvertisements bool
 	// DHCPRelays are other networks whose machines a proxy answers.
 	DHCPRelays []netip.Prefix

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -172,7 +172,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,11 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		return nil
 	}
 	if c.Rack.HTTPS.Certificate != "" {
-		if r.firmwareTLS, err = boottls.Open(c.Rack.HTTPS, c.Rack.Address, c.Log); err != nil {
+		var at []netip.Addr
+		for _, f := range c.Rack.faces() {
+			at = append(at, f.address)
+		}
+		if r.firmwareTLS, err = boottls.Open(c.Rack.HTTPS, at, c.Log); err != nil {
 			return err
 		}
 	}
@@ -217,7 +221,10 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: r.hardware.Describe()}
 	if c.Rack != nil {
-		self.BootURL, self.BootTLSURL, self.AgentURL = c.Rack.httpBase(), c.Rack.httpsBase(), c.Rack.agentBase()
+		self.BootURL, self.BootTLSURL, self.AgentURL = c.Rack.face().http(), c.Rack.face().https(), c.Rack.face().agents()
+		if f := c.Rack.face6(); f.address.IsValid() {
+			self.BootURL6, self.AgentURL6 = f.http(), f.agents()
+		}
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.ringChanged() }, c.Log)
@@ -233,14 +240,14 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		c.Log.Warn("reading a bucket again from its beginning", "bucket", bucket, "error", err)
 		m.Reread(bucket)
 	}
-	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{},
+	cc := conductor.Config{Name: c.Name, Group: c.Group, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Images: noImages{}, Reach: c.Fetching.CheckURL,
 		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
-		r.stock = images{r.cache, c.Rack.httpBase(), imageCodes{c.Keys, c.Group}, r.partners}
+		r.stock = images{r.cache, c.Rack.bases(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		cc.Media = mediaServer{r.loader, c.Rack.httpBase(), c.Rack.httpsBase(), c.Keys, r.lease.Members}
+		cc.Media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
@@ -415,22 +422,4 @@ func (r *rackd) checks() []check {
 		list[2].Why = why
 	}
 	return list
-}
-
-func (r *Rack) httpBase() string {
-	return "http://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPPort))
-}
-
-// httpsBase is httpBase for firmware by TLS; empty: firmware is served by HTTP.
-func (r *Rack) httpsBase() string {
-	if r.HTTPS.Certificate == "" {
-		return ""
-	}
-	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.HTTPSPort))
-}
-
-func (r *Rack) tftpBase() string { return "tftp://" + r.Address.String() }
-
-func (r *Rack) agentBase() string {
-	return "https://" + net.JoinHostPort(r.Address.String(), strconv.Itoa(r.AgentPort))
 }

@@ -33,6 +33,8 @@ type directory struct {
 	bring func(f bootorder.File) error
 	// asked: machines that ask will do what they are told, see conductor.Asked. Else all is from memory.
 	asked bool
+	// hears reports whether machines speak DHCP with this rackd, by the version of IP by which they ask; nil: they do not.
+	hears func() bool
 }
 
 func (d directory) ByMAC(mac string) (netboot.Machine, bool) { return d.machine(d.c.BootByMAC(mac)) }
@@ -53,7 +55,7 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 		o.Order = d.instance(o.Order)
 	}
 	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
-		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: o.Hears}, true
+		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: d.hears != nil && d.hears()}, true
 }
 
 // file says where a machine loads a file from: this rackd's cache, or, when that
@@ -68,7 +70,7 @@ func (d directory) file(f bootorder.File) bootorder.File {
 // images hands an agent the URLs of an image in the cache.
 type images struct {
 	cache *imagecache.Cache
-	base  string
+	bases []string // of this rackd's web server: by IPv4, by IPv6
 	codes imageCodes
 	// neighbours are the rackds that keep copies.
 	neighbours func() []bus.Member
@@ -82,13 +84,20 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	return i.urls(e.ID), nil
 }
 
-// urls are where machines find an image: here, and at the neighbours.
+// urls are where machines find an image: here, and at the neighbours. Which version of IP a machine speaks is not known
+// here: those that it cannot reach fail at once.
 func (i images) urls(id string) []string {
-	urls := []string{i.codes.url(i.base, i.codes.group, id)}
+	var urls, urls6 []string
+	for _, b := range i.bases {
+		urls = append(urls, i.codes.url(b, i.codes.group, id))
+	}
 	for _, n := range i.neighbours() {
 		urls = append(urls, i.codes.url(n.BootURL, n.Group, id))
+		if n.BootURL6 != "" && n.BootURL6 != n.BootURL {
+			urls6 = append(urls6, i.codes.url(n.BootURL6, n.Group, id))
+		}
 	}
-	return urls
+	return append(urls, urls6...)
 }
 
 // judged marks an error of the cache that may pass by itself: the step tries again.
@@ -114,12 +123,14 @@ func (i images) Latest(ctx context.Context, url string) (string, error) {
 	return e.ID, err
 }
 
-// cached returns the URL of an image that is here.
-func (i images) cached(id string) string {
-	if !i.cache.Holds(id) {
-		return ""
+// cached returns the URL of an image that is here, for machines that load from base.
+func (i images) cached(base string) func(id string) string {
+	return func(id string) string {
+		if !i.cache.Holds(id) {
+			return ""
+		}
+		return i.codes.url(base, i.codes.group, id)
 	}
-	return i.codes.url(i.base, i.codes.group, id)
 }
 
 // Copy gets an image from another rackd's cache, for the mirror.

@@ -45,7 +45,7 @@ func TestAChecksumOpensNoImage(t *testing.T) {
 		codes := imageCodes{keys[group], group}
 		srv := httptest.NewServer(cache.Handler(codes.fits))
 		t.Cleanup(srv.Close)
-		return images{cache, srv.URL, codes, func() []bus.Member { return nil }}
+		return images{cache, []string{srv.URL}, codes, func() []bus.Member { return nil }}
 	}
 	for _, owner := range []string{"rack-a", "Rack-B"} {
 		has := rack(owner)
@@ -53,8 +53,8 @@ func TestAChecksumOpensNoImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for url, want := range map[string]int{urls[0]: 200, has.cached(id): 200, has.base + imagecache.Prefix + id: 404, has.base + imagecache.Path("", id): 404,
-			has.base + imagecache.Path("none", id): 404, rack("rack-c").codes.url(has.base, owner, id): 404, has.codes.url(has.base, owner, "sha256-"+strings.Repeat("0", 64)): 404} {
+		for url, want := range map[string]int{urls[0]: 200, has.cached(has.bases[0])(id): 200, has.bases[0] + imagecache.Prefix + id: 404, has.bases[0] + imagecache.Path("", id): 404,
+			has.bases[0] + imagecache.Path("none", id): 404, rack("rack-c").codes.url(has.bases[0], owner, id): 404, has.codes.url(has.bases[0], owner, "sha256-"+strings.Repeat("0", 64)): 404} {
 			res, err := http.Get(url)
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestAChecksumOpensNoImage(t *testing.T) {
 			}
 		}
 		for by, want := range map[string]bool{"rack-a": true, "Rack-B": true, "rack-c": false} {
-			err := rack(by).Copy(t.Context(), id, bus.Member{Group: owner, BootURL: has.base})
+			err := rack(by).Copy(t.Context(), id, bus.Member{Group: owner, BootURL: has.bases[0]})
 			if (err == nil) != want {
 				t.Errorf("%s copies from %s: %v, want it to work: %t", by, owner, err, want)
 			}

@@ -91,6 +91,11 @@ func (d directory) instance(o bootorder.Order) bootorder.Order {
 		load := *o.Load
 		o.Load = &load
 		files = append(files, &load.Kernel, &load.Initramfs)
+		if load.Installer != nil {
+			i := *load.Installer
+			load.Installer = &i
+			files = append(files, &i.Template, &i.Stage2, &i.Image)
+		}
 	}
 	for _, f := range files {
 		if !f.Kept || f.ID == "" { // what only TFTP gives

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -23,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
+	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
 	"github.com/ironyard/ironyard/rackd/netboot/routeradv"
 	"github.com/ironyard/ironyard/rackd/netboot/tftp"
@@ -31,129 +31,238 @@ import (
 // listeners are opened before anything starts, so that a port in use is an error
 // of the start and not of some later moment.
 type listeners struct {
-	web, agents       net.Listener
-	firmware          net.Listener // the web by TLS; nil: there is none
-	tftp, dhcp, proxy net.PacketConn
-	dhcpServer        *dhcp.Server
-	solicitations     routeradv.Link // nil: they are not answered
+	faces         []faceListeners
+	dhcp, proxy   net.PacketConn
+	dhcp6         net.PacketConn
+	servers       dhcpServers
+	solicitations routeradv.Link // nil: they are not answered
+}
+
+// faceListeners are what machines of one version of IP talk to.
+type faceListeners struct {
+	face
+	web, agents net.Listener
+	firmware    net.Listener // the web by TLS; nil: there is none
+	tftp        net.PacketConn
 }
 
 func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
-	var lc net.ListenConfig
-	tcp := func(what, address string, to *net.Listener) {
-		if err != nil {
-			return
-		}
-		if *to, err = lc.Listen(ctx, "tcp", address); err != nil {
-			err = fmt.Errorf("listen for %s: %w", what, err)
-		}
-	}
 	k := r.cfg.Rack
 	if k == nil {
 		return l, err
 	}
-	at := func(port int) string { return net.JoinHostPort(k.Address.String(), strconv.Itoa(port)) }
-	tcp("machines over HTTP", at(k.HTTPPort), &l.web)
-	tcp("agents", at(k.AgentPort), &l.agents)
-	if r.firmwareTLS != nil {
-		tcp("firmware over HTTPS", at(k.HTTPSPort), &l.firmware)
+	for _, f := range k.faces() {
+		opened, err := f.listen(ctx)
+		if err != nil {
+			return l, err
+		}
+		l.faces = append(l.faces, opened)
+	}
+	if k.Address.IsValid() {
+		err = r.listenDHCP(ctx, &l)
+	}
+	if err == nil && k.Address6.IsValid() {
+		err = r.listenDHCP6(&l)
 	}
 	if err != nil {
 		return l, err
 	}
-	if l.tftp, err = lc.ListenPacket(ctx, "udp4", at(69)); err != nil {
-		return l, fmt.Errorf("listen for TFTP: %w", err)
-	}
-	if l.dhcpServer, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays, Subnets: k.Subnets,
-		Router: k.Router, DNS: k.DNS, LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: k.httpBase(), HTTPS: k.httpsBase(), TFTP: k.tftpBase(), Discovery: k.Discovery,
-		Directory: directory{c: r.conductor, cached: r.stock.cached}, Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
-		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers}); err != nil {
-		return l, err
-	}
-	r.leases.Store(l.dhcpServer)
-	if dhcp.Mode(k.DHCP) != dhcp.Off {
-		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
-			return l, fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
-		}
-	}
-	if dhcp.Mode(k.DHCP) == dhcp.Proxy {
-		if l.proxy, err = lc.ListenPacket(ctx, "udp4", at(dhcp.BootPort)); err != nil {
-			return l, fmt.Errorf("listen for boot servers' requests: %w", err)
-		}
-	}
+	r.leases.Store(&l.servers)
 	if k.RouterAdvertisements {
 		// Machines boot without it, and wait: it is no reason to serve none.
 		if l.solicitations, err = routeradv.Listen(k.Interface); err != nil {
-			r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot; give rackd CAP_NET_RAW, or --no-router-advertisements", "error", err)
+			r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot, and asks no DHCPv6; give rackd CAP_NET_RAW, or --no-router-advertisements", "error", err)
 			err = nil
 		}
 	}
 	return l, err
 }
 
-// scripts writes the boot scripts of machines.
-func (r *rackd) scripts() *bootscript.Scripts {
-	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached, bring: r.instances.bring, asked: true}, Journal: r.desk, Metrics: r.netboot,
-		Ramdisk: r.ramdisk, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
+func (f face) listen(ctx context.Context) (l faceListeners, err error) {
+	l.face = f
+	var lc net.ListenConfig
+	list := map[string]func() error{
+		"machines over HTTP": func() (err error) { l.web, err = lc.Listen(ctx, "tcp", f.at(f.httpPort)); return err },
+		"agents":             func() (err error) { l.agents, err = lc.Listen(ctx, "tcp", f.at(f.agentsPort)); return err },
+		"TFTP":               func() (err error) { l.tftp, err = lc.ListenPacket(ctx, "udp", f.at(69)); return err },
+	}
+	if f.httpsPort != 0 {
+		list["firmware over HTTPS"] = func() (err error) { l.firmware, err = lc.Listen(ctx, "tcp", f.at(f.httpsPort)); return err }
+	}
+	for what, open := range list {
+		if err := open(); err != nil {
+			return l, fmt.Errorf("listen for %s: %w", what, err)
+		}
+	}
+	return l, nil
+}
+
+func (r *rackd) listenDHCP(ctx context.Context, l *listeners) (err error) {
+	k, f := r.cfg.Rack, r.cfg.Rack.face()
+	if l.servers.four, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays, Subnets: k.Subnets,
+		Router: k.Router, DNS: k.names(false), LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: f.http(), HTTPS: f.https(), TFTP: f.tftp(), Discovery: k.Discovery,
+		Directory: r.directory(f), Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
+		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers}); err != nil {
+		return err
+	}
+	if dhcp.Mode(k.DHCP) != dhcp.Off {
+		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
+			return fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
+		}
+	}
+	if dhcp.Mode(k.DHCP) == dhcp.Proxy {
+		var lc net.ListenConfig
+		if l.proxy, err = lc.ListenPacket(ctx, "udp4", f.at(dhcp.BootPort)); err != nil {
+			return fmt.Errorf("listen for boot servers' requests: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *rackd) listenDHCP6(l *listeners) (err error) {
+	k, f := r.cfg.Rack, r.cfg.Rack.face6()
+	if l.servers.six, err = dhcp.New6(dhcp.Config6{Mode: dhcp.Mode(k.DHCP6), ServerIP: k.Address6, Subnets: k.Subnets6, DNS: k.names(true),
+		LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp6-leases.json"), HTTP: f.http(), HTTPS: f.https(), TFTP: f.tftp(), Discovery: k.Discovery,
+		Directory: r.directory(f), Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
+		Neighbour: dhcp.Neighbours{Interface: k.Interface}.MAC, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
+		return err
+	}
+	if dhcp.Mode(k.DHCP6) != dhcp.Off {
+		if l.dhcp6, err = dhcp.Listen6(k.Interface); err != nil {
+			return fmt.Errorf("listen for DHCPv6 on %s: %w", k.Interface, err)
+		}
+	}
+	return nil
+}
+
+// names are the name servers of one version of IP.
+func (r *Rack) names(six bool) (list []netip.Addr) {
+	for _, d := range r.DNS {
+		if d.Is6() == six {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// directory is what DHCP knows of machines, from memory.
+func (r *rackd) directory(f face) directory {
+	return directory{c: r.conductor, cached: r.stock.cached(f.http()), hears: r.leases.hears(f)}
+}
+
+// scripts writes the boot scripts of machines that ask at a face.
+func (r *rackd) scripts(f face) *bootscript.Scripts {
+	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true, hears: r.leases.hears(f)}, Journal: r.desk, Metrics: r.netboot,
+		Ramdisk: func(group string) ipxescript.Ramdisk { return r.ramdiskAt(f, group) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 }
 
 // bootScript writes the boot script of a node for central, which was asked for it by a
 // machine at an address, with that MAC address, or by UUID.
 func (r *rackd) bootScript(uuid, mac string, from netip.Addr) (string, error) {
-	return r.scripts().ForCentral(uuid, mac, from)
-}
-
-// leases is what the DHCP server knows, nothing until there is one.
-type leases struct{ atomic.Pointer[dhcp.Server] }
-
-// Address implements conductor.Leases.
-func (l *leases) Address(mac string) (netip.Addr, bool) {
-	if s := l.Load(); s != nil {
-		return s.Address(mac)
+	f := r.cfg.Rack.face()
+	if at := r.cfg.Rack.face6(); at.address.IsValid() && from.Unmap().Is6() {
+		f = at
 	}
-	return netip.Addr{}, false
+	return r.scripts(f).ForCentral(uuid, mac, from)
 }
 
-// Hears implements conductor.Leases.
-func (l *leases) Hears() bool {
-	s := l.Load()
-	return s != nil && s.Hears()
+// dhcpServers are those of this rackd; nil: it has none for that version of IP.
+type dhcpServers struct {
+	four *dhcp.Server
+	six  *dhcp.Server6
+}
+
+// MACOf returns the machine that has an address by one of them.
+func (d dhcpServers) MACOf(ip net.IP) (mac string, ok bool) {
+	if d.four != nil {
+		mac, ok = d.four.MACOf(ip)
+	}
+	if !ok && d.six != nil {
+		mac, ok = d.six.MACOf(ip)
+	}
+	return mac, ok
+}
+
+// leases is what the DHCP servers know, nothing until there are some.
+type leases struct{ atomic.Pointer[dhcpServers] }
+
+// Addresses implements conductor.Leases.
+func (l *leases) Addresses(mac string) (list []netip.Addr) {
+	d := l.Load()
+	if d == nil {
+		return nil
+	}
+	if d.four != nil {
+		if a, ok := d.four.Address(mac); ok {
+			list = append(list, a)
+		}
+	}
+	if d.six != nil {
+		list = append(list, d.six.Addresses(mac)...)
+	}
+	return list
+}
+
+// hears reports whether machines that boot speak DHCP with this rackd, so that their addresses are known.
+func (l *leases) hears(f face) func() bool {
+	return func() bool {
+		d := l.Load()
+		return d != nil && (f.six() && d.six != nil && d.six.Hears() || !f.six() && d.four != nil && d.four.Hears())
+	}
 }
 
 // serveMachines starts what machines and agents talk to.
 func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listeners) {
-	scripts := r.scripts()
-	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Strangers: r.strangers, Log: r.cfg.Log})
-	mux.Handle("/boot/", boot)
-	mux.Handle("/files/", boot)
-	mux.Handle(mediaweb.Prefix, r.mediaHandler())
-	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return r.mirror.Run(ctx) })
-	g.Go(func() error { return serveHTTP(ctx, l.web, mux, r.cfg.Log) })
-	if l.firmware != nil {
-		g.Go(func() error { return serveHTTP(ctx, tls.NewListener(l.firmware, r.firmwareTLS), mux, r.cfg.Log) })
-	}
 	door := agentdoor.New(r.desk, agentStatus, r.strangers, r.cfg.Log)
 	if r.events != nil {
-		door.Beside(bmcevents.Prefix, r.events.Handler(agentdoor.Known))
+		door.Beside(bmcevents.Prefix, r.events.Handler())
 	}
-	g.Go(func() error { return door.Serve(ctx, l.agents, r.identities) })
-	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: l.dhcpServer.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts, Own: r.openOwn}
-	g.Go(func() error { return files.Serve(ctx, l.tftp) })
+	for _, f := range l.faces {
+		r.serveFace(ctx, g, f, door, l.servers)
+	}
 	if l.solicitations != nil {
-		solicited := routeradv.New(l.solicitations, directory{c: r.conductor, cached: r.stock.cached}, r.netboot, r.cfg.Log)
+		solicited := routeradv.New(l.solicitations, r.directory(r.cfg.Rack.face()), r.cfg.Rack.sends(), r.netboot, r.cfg.Log)
 		g.Go(func() error { return solicited.Serve(ctx) })
 	}
 	if l.proxy != nil {
-		g.Go(func() error { return l.dhcpServer.ServeBoot(ctx, l.proxy) })
+		g.Go(func() error { return l.servers.four.ServeBoot(ctx, l.proxy) })
 	}
 	if l.dhcp != nil {
 		g.Go(func() error {
-			if err := l.dhcpServer.Serve(ctx, l.dhcp); err != nil && !errors.Is(err, net.ErrClosed) {
+			if err := l.servers.four.Serve(ctx, l.dhcp); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err
 			}
 			return nil
 		})
 	}
+	if l.dhcp6 != nil {
+		g.Go(func() error { return l.servers.six.Serve(ctx, l.dhcp6) })
+	}
+}
+
+// sends is what router advertisements tell machines of DHCPv6.
+func (r *Rack) sends() (d routeradv.DHCP) {
+	if r.Address6.IsValid() && dhcp.Mode(r.DHCP6) == dhcp.Serve {
+		d = routeradv.DHCP{Prefix: r.Subnets6[0].Prefix, Discovery: r.Discovery}
+	}
+	return d
+}
+
+// serveFace starts what machines of one version of IP talk to.
+func (r *rackd) serveFace(ctx context.Context, g *errgroup.Group, f faceListeners, door *agentdoor.Door, known dhcpServers) {
+	scripts := r.scripts(f.face)
+	mux := http.NewServeMux()
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Kickstarts: r.kickstarts(), Strangers: r.strangers, Log: r.cfg.Log})
+	mux.Handle("/boot/", boot)
+	mux.Handle("/files/", boot)
+	mux.Handle(mediaweb.Prefix, r.mediaHandler())
+	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
+	g.Go(func() error { return serveHTTP(ctx, f.web, mux, r.cfg.Log) })
+	if f.firmware != nil {
+		g.Go(func() error { return serveHTTP(ctx, tls.NewListener(f.firmware, r.firmwareTLS), mux, r.cfg.Log) })
+	}
+	g.Go(func() error { return door.Serve(ctx, f.agents, r.identities) })
+	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: known.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts, Own: r.openOwn}
+	g.Go(func() error { return files.Serve(ctx, f.tftp) })
 }

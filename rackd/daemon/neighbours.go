@@ -42,7 +42,12 @@ func (r *rackd) partners() []bus.Member {
 // ramdisk says what a machine of group boots at this moment. It is shown the
 // certificate of its own group, which whoever inherits it has too.
 func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
-	found := r.cfg.Rack.ramdisk(r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
+	return r.ramdiskAt(r.cfg.Rack.face(), group)
+}
+
+// ramdiskAt is ramdisk for a machine that asked at a face, and so speaks its version of IP.
+func (r *rackd) ramdiskAt(f face, group string) ipxescript.Ramdisk {
+	found := r.cfg.Rack.ramdisk(f, r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
 	for _, name := range []*string{&found.Kernel, &found.Initramfs, &found.RescueInitramfs} {
 		if *name != "" {
 			*name = r.files.Now(*name)
@@ -62,26 +67,30 @@ const (
 
 // ramdisk is this rackd's files, and an agent that knows the others too, so that it
 // finds one of them when this one has gone.
-func (r *Rack) ramdisk(fingerprint string, others []bus.Member) ipxescript.Ramdisk {
-	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: r.httpBase(), TFTP: r.tftpBase()},
+func (r *Rack) ramdisk(f face, fingerprint string, others []bus.Member) ipxescript.Ramdisk {
+	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: f.http(), TFTP: f.tftp()},
 		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
 	if r.RescueRamdisk != "" {
 		found.RescueInitramfs = bootfiles.RescueRamdisk
 	}
-	found.Doors, found.Fingerprint, found.Params = []string{r.agentBase()}, fingerprint, r.KernelParams
+	found.Doors, found.Fingerprint, found.Params = []string{f.agents()}, fingerprint, r.KernelParams
 	for _, m := range others {
-		boot, err := url.Parse(m.BootURL)
-		if err != nil || boot.Hostname() == "" {
-			continue // a rackd of another make; machines do without it
+		bootURL, agentURL := m.BootURL, m.AgentURL
+		if f.six() {
+			bootURL, agentURL = m.BootURL6, m.AgentURL6
 		}
-		if len(found.Doors) < maxDoors && len(m.AgentURL) <= maxDoor {
-			found.Doors = append(found.Doors, m.AgentURL)
+		boot, err := url.Parse(bootURL)
+		if err != nil || boot.Hostname() == "" || !f.six() && strings.Contains(boot.Host, "[") {
+			continue // a rackd of another make, or one that the machine cannot reach
+		}
+		if len(found.Doors) < maxDoors && len(agentURL) <= maxDoor {
+			found.Doors = append(found.Doors, agentURL)
 		}
 		if len(found.Others) == maxOthers {
 			continue
 		}
 		// A rackd serves TFTP at the address of its boot web, on TFTP's own port.
-		found.Others = append(found.Others, ipxescript.Server{HTTP: m.BootURL, TFTP: "tftp://" + host(boot.Hostname())})
+		found.Others = append(found.Others, ipxescript.Server{HTTP: bootURL, TFTP: "tftp://" + host(boot.Hostname())})
 	}
 	if len(r.AgentAPIURLs) > 0 {
 		found.Doors, found.Inspection = r.AgentAPIURLs, true

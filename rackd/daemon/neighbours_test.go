@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
@@ -23,7 +24,7 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 		host := fmt.Sprintf("192.168.100.%d", n)
 		members = append(members, bus.Member{Name: host, Group: "a", BootURL: "http://" + host + ":8080", AgentURL: "https://" + host + ":6386/" + strings.Repeat("p", 50)})
 	}
-	r := rack.ramdisk(strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
+	r := rack.ramdisk(rack.face(), strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
 	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("y", agentapi.MaxOwnParams)}}), BootID: strings.Repeat("i", 22)}
 	script := ipxescript.Write(m, "52:54:00:00:00:01", r)
 	if !strings.Contains(script, "ironyard-api-fingerprint="+strings.Repeat("f", 64)) || !strings.Contains(script, "/boot/iiii") || len(r.Doors) != maxDoors {
@@ -33,8 +34,38 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 		t.Errorf("%d others in a script of %d bytes", len(r.Others), len(script))
 	}
 	rack.AgentAPIURLs = []string{"https://central.example"}
-	if r := rack.ramdisk("ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
+	if r := rack.ramdisk(rack.face(), "ab", neighbours("own", "a", members, strings.EqualFold)); !slices.Equal(r.Doors, rack.AgentAPIURLs) || !r.Inspection {
 		t.Errorf("doors %q", r.Doors)
+	}
+}
+
+// A machine is told of the rackds that it can reach by the version of IP that it speaks.
+func TestMachinesAreToldByTheirVersionOfIP(t *testing.T) {
+	addr := netip.MustParseAddr
+	both := &Rack{Address: addr("10.0.0.2"), Address6: addr("fd00::2"), HTTPPort: 8080, AgentPort: 6386}
+	members := []bus.Member{
+		{Name: "both", BootURL: "http://10.0.0.1:8080", AgentURL: "https://10.0.0.1:6386", BootURL6: "http://[fd00::1]:8080", AgentURL6: "https://[fd00::1]:6386"},
+		{Name: "four", BootURL: "http://10.0.0.3:8080", AgentURL: "https://10.0.0.3:6386"},
+		{Name: "six", BootURL: "http://[fd00::4]:8080", AgentURL: "https://[fd00::4]:6386", BootURL6: "http://[fd00::4]:8080", AgentURL6: "https://[fd00::4]:6386"},
+	}
+	four, six := both.ramdisk(both.face(), "ab", members), both.ramdisk(both.face6(), "ab", members)
+	if want := []string{"https://10.0.0.2:6386", "https://10.0.0.1:6386", "https://10.0.0.3:6386"}; !slices.Equal(four.Doors, want) || len(four.Others) != 2 || four.HTTP != "http://10.0.0.2:8080" {
+		t.Errorf("by IPv4: %+v", four)
+	}
+	if want := []string{"https://[fd00::2]:6386", "https://[fd00::1]:6386", "https://[fd00::4]:6386"}; !slices.Equal(six.Doors, want) {
+		t.Errorf("by IPv6: doors %q, want %q", six.Doors, want)
+	}
+	if want := (ipxescript.Server{HTTP: "http://[fd00::4]:8080", TFTP: "tftp://[fd00::4]"}); len(six.Others) != 2 || six.Others[1] != want || six.TFTP != "tftp://[fd00::2]" {
+		t.Errorf("by IPv6: %+v", six)
+	}
+	if only := (&Rack{Address6: addr("fd00::2"), HTTPPort: 8080}); only.face() != only.face6() || len(only.faces()) != 1 || len(both.bases()) != 2 {
+		t.Errorf("without IPv4: %+v; with both: %v", only.face(), both.bases())
+	}
+	urls := images{bases: both.bases(), codes: imageCodes{seal.NewKeyring("", nil), ""}, neighbours: func() []bus.Member { return members }}.urls("sha256-0")
+	for i, want := range []string{"http://10.0.0.2:8080/", "http://[fd00::2]:8080/", "http://10.0.0.1:8080/", "http://10.0.0.3:8080/", "http://[fd00::4]:8080/", "http://[fd00::1]:8080/"} {
+		if i >= len(urls) || !strings.HasPrefix(urls[i], want) {
+			t.Errorf("image %d of %q is not at %s", i, urls, want)
+		}
 	}
 }
 
@@ -55,7 +86,7 @@ func TestMachinesAreToldOfTheWholeGroup(t *testing.T) {
 	serves := func(by, group string) bool {
 		return strings.EqualFold(by, group) || by == "rack-b" && group == "Rack-A" || by == "Rack-A" && group == "rack-c"
 	}
-	got := rack.ramdisk("ab", neighbours("rackd-2", "Rack-A", members, serves))
+	got := rack.ramdisk(rack.face(), "ab", neighbours("rackd-2", "Rack-A", members, serves))
 	if want := (ipxescript.Server{HTTP: "http://10.0.0.2:8080", TFTP: "tftp://10.0.0.2"}); got.Server != want {
 		t.Errorf("own server %+v, want %+v", got.Server, want)
 	}

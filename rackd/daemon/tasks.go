@@ -25,7 +25,7 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 		ec := bmcevents.Config{Look: func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, Nodes: r.conductor,
 			Codes: eventCodes{c.Keys}, Strangers: r.strangers, Log: c.Log}
 		if c.Rack != nil {
-			ec.Base = c.Rack.agentBase()
+			ec.Base = c.Rack.face().agents()
 		}
 		r.events = bmcevents.New(ec)
 		r.tasks.Add(r.events.Task())

@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// memory and processor bound one run of qemu-img: bytes of address space, as Ironic has it, and seconds.
+	// memory and processor bound one run of qemu-img: bytes of address space, as Ironic has it, and seconds. To measure an image is to
+	// read its tables: the few that take longer are made to.
 	memory    = 2 << 30
 	processor = 3600
+	measuring = 120
 	// slack is added to what qemu-img says that it will write, in bytes.
 	slack = 16 << 20
 	// unprivileged is the user and group that qemu-img runs as where rackd is root.
@@ -107,7 +109,11 @@ func (c converter) run(ctx context.Context, most int64, files []*os.File, args .
 	if err := files[0].Chmod(0o644); err != nil {
 		return nil, fmt.Errorf("%w: %w", imagecache.ErrDisk, err)
 	}
-	bounds := []string{"--as=" + strconv.Itoa(memory), "--cpu=" + strconv.Itoa(processor), "--fsize=" + strconv.FormatInt(most, 10), "--core=0", "--nofile=256", "--", program}
+	seconds := processor
+	if most == 0 { // it writes nothing
+		seconds = measuring
+	}
+	bounds := []string{"--as=" + strconv.Itoa(memory), "--cpu=" + strconv.Itoa(seconds), "--fsize=" + strconv.FormatInt(most, 10), "--core=0", "--nofile=256", "--", program}
 	start := func(flags uintptr) ([]byte, []byte, error) {
 		cmd := exec.CommandContext(ctx, "prlimit", append(bounds, args...)...)
 		cmd.ExtraFiles, cmd.Env, cmd.Dir = files, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, "/"

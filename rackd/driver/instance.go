@@ -78,6 +78,31 @@ type InstanceBooter interface {
 	ValidateInstanceFiles(n *node.Document) error
 }
 
+// InstallerBooter is implemented by boot interfaces whose RamdiskOrder is an installer while FactInstaller says so.
+type InstallerBooter interface {
+	// BootsInstallers does nothing; it tells these interfaces from the others.
+	BootsInstallers()
+}
+
+// Reported is what an installer has reported of itself, in Ironic's words.
+type Reported struct {
+	// Status is start, end or error.
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
+	// Boot is the number of the boot that it was in. Only reports of the newest boot are taken.
+	Boot uint64 `json:"boot"`
+}
+
+// What installers report.
+const (
+	InstallerStarted = "start"
+	InstallerEnded   = "end"
+	InstallerFailed  = "error"
+)
+
+// Final reports whether the installer has nothing more to say.
+func (r Reported) Final() bool { return r.Status == InstallerEnded || r.Status == InstallerFailed }
+
 // ValidateInstance refuses what the capabilities of an instance ask for and does not happen here. Deploys that boot the
 // instance in another way than from its own disk name it as Ironic does.
 func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) error {
@@ -124,13 +149,44 @@ func ValidateInstance(h *Hardware, n *node.Document, bootOptions ...string) erro
 	return nil
 }
 
+// factSecureBoot is where a flow keeps how secure boot was before the instance. It goes before the document's.
+const factSecureBoot = "secure_boot_before"
+
+// Values of node.Document's SecureBootBefore.
+const (
+	secureBootOn  = "on"
+	secureBootOff = "off"
+)
+
+// staysSecure reports whether secure boot was on before the instance: then no instance's end and no ramdisk switches it off. The first
+// flow that deploys an instance looks. One that an older rackd has deployed is not known.
+func staysSecure(ctx context.Context, t *Task, s SecureBooter) (bool, error) {
+	was := cmp.Or(t.Facts[factSecureBoot], t.Node.SecureBootBefore)
+	if was == "" && t.Deploys {
+		on, err := s.SecureBoot(ctx, t.Node)
+		if err != nil && !errors.Is(err, ErrUnsupported) {
+			return false, err
+		}
+		was = map[bool]string{true: secureBootOn, false: secureBootOff}[on && err == nil]
+		t.Facts[factSecureBoot] = was
+		t.Record.Observe(hardware.Observation{SecureBootBefore: &was})
+	}
+	return was == secureBootOn, nil
+}
+
 // SetSecureBoot switches secure boot for what boots next, where the instance asks for it, and reads back. A machine
-// without secure boot is an error where it is to be on.
+// without secure boot is an error where it is to be on. It is not switched off where it was on before the instance. Who uses a machine does
+// not decide whether its firmware starts what has no signature.
 func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
 	if !SecureBootAsked(t.Node) {
 		return nil
 	}
 	s, can := t.Hardware.Management().(SecureBooter)
+	if can {
+		if stays, err := staysSecure(ctx, t, s); err != nil || stays && !on {
+			return err
+		}
+	}
 	switch {
 	case !can && !on: // an older rackd has deployed the instance, and ignored what it asks for
 		return nil

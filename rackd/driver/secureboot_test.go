@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -41,5 +42,64 @@ func TestSecureBootWithoutTheAbility(t *testing.T) {
 	}
 	if err := driver.SetSecureBoot(t.Context(), task, false); err != nil {
 		t.Errorf("secure boot is to be off, and nothing can switch it: %v", err)
+	}
+}
+
+// secured is a management interface whose machine has secure boot, or not.
+type secured struct {
+	driver.Management
+	on *bool
+}
+
+func (s secured) SecureBoot(context.Context, *node.Document) (bool, error) { return *s.on, nil }
+func (s secured) SetSecureBoot(_ context.Context, _ driver.Fence, _ *node.Document, on bool) error {
+	*s.on = on
+	return nil
+}
+
+// An instance that asks for secure boot, as its user may, does not switch off what the operator has on: not for its deploy, nor for a
+// rescue, nor with its end. The ramdisk would come from a stranger on the wire.
+func TestSecureBootStaysAsItWas(t *testing.T) {
+	for _, was := range []bool{true, false} {
+		kind := fake.New(fake.Options{}).Type()
+		full, err := driver.NewRegistry(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &node.Document{UUID: "u", Driver: kind.Name, InstanceInfo: map[string]any{"capabilities": map[string]any{"secure_boot": "true"}}}
+		able, err := full.Resolve(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := was
+		kind.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: secured{able.Management(), &on}}}
+		reg, err := driver.NewRegistry(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rig := drivertest.NewRig()
+		flow := func(deploys bool) *driver.Task {
+			k := rig.Task(able.Boot())
+			if k.Hardware, err = reg.Resolve(n); err != nil {
+				t.Fatal(err)
+			}
+			k.Node, k.Deploys, k.Facts = n, deploys, map[string]string{}
+			return k
+		}
+		step := func(k *driver.Task, what string, ask, want bool) {
+			t.Helper()
+			if err := driver.SetSecureBoot(t.Context(), k, ask); err != nil || on != want {
+				t.Errorf("secure boot was %t before; %s: it is %t, want %t, %v", was, what, on, want, err)
+			}
+		}
+		deploy := flow(true)
+		step(deploy, "the deploy's ramdisk", false, was)
+		step(deploy, "its instance", true, true)
+		n.SecureBootBefore = deploy.Facts["secure_boot_before"] // as the document shows it later
+		step(flow(true), "a second try to deploy", false, was)
+		step(flow(false), "a rebuild", true, true)
+		step(flow(false), "the tear-down", false, was)
+		n.SecureBootBefore, on = "", true
+		step(flow(false), "the tear-down of an instance that an older rackd has deployed", false, false)
 	}
 }

@@ -133,12 +133,17 @@ type Task struct {
 	WorkID string
 	// LetGo changes when an operator lets the flow go from a hold.
 	LetGo string
+	// Deploys: the flow deploys an instance, and is no rebuild.
+	Deploys bool
 	// Entered is when the running step began (the first time, not this run).
 	Entered time.Time
 	Agent   Agent
 	Images  Images
 	// Media are those that the ramdisk boots from; nil: this rackd serves none.
-	Media  Media
+	Media Media
+	// Reach returns an error for a URL that a BMC is not told to read for a caller, such as one into the BMCs' own networks;
+	// nil: any may be.
+	Reach  func(ctx context.Context, url string) error
 	Record Recorder
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
@@ -186,6 +191,13 @@ const (
 	// FactTornDown says that this flow has taken an instance off the machine: what is put into its virtual drives until the flow
 	// ends is taken out with it (EmptyDrives), for the node's next user is another.
 	FactTornDown = "torn_down"
+
+	// FactInstaller is set while the ramdisk of the flow is an installer, which is no agent: it looks up nothing and reports by
+	// agent_status. It says which files that boots (rackd/driver/installer).
+	FactInstaller = "installer"
+	// FactReported is what that installer has reported, JSON of Reported. It is in the checkpoint before the report is
+	// answered.
+	FactReported = "installer_reported"
 
 	// FactRestarted says that an operator's request has restarted the machine, or switched it off, while it was to boot its
 	// instance next: the ramdisk is over, and its agent does not call again.

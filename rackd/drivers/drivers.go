@@ -16,6 +16,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/agentpower"
 	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/amt"
+	"github.com/ironyard/ironyard/rackd/driver/anaconda"
+	"github.com/ironyard/ironyard/rackd/driver/ansible"
 	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
@@ -83,7 +85,11 @@ type Options struct {
 	Media func(mode string) error
 	Log   *slog.Logger
 
+	// AnsibleFolder holds the playbooks and keys of the deploy interface ansible; empty: there are none.
+	AnsibleFolder string
+
 	iscsi *iscsideploy.Writer // of all hardware types
+	plays *ansible.Plays      // as well
 }
 
 // Set is the enabled hardware types and what they keep open.
@@ -106,6 +112,10 @@ func (s *Set) Close(ctx context.Context) (err error) {
 // Open returns the enabled hardware types. The caller closes the set.
 func Open(o Options) (*Set, error) {
 	o.iscsi = iscsideploy.NewWriter(iscsideploy.Settings{Port: o.ISCSIPort})
+	o.plays = ansible.NewPlays(ansible.Settings{Folder: o.AnsibleFolder, Bringup: o.Bringup})
+	if err := o.plays.Ready(); err != nil {
+		return nil, fmt.Errorf("run playbooks of %s: %w", o.AnsibleFolder, err)
+	}
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
@@ -130,7 +140,7 @@ func Open(o Options) (*Set, error) {
 		irmcType(irmcs, scci, lan, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
-		withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}),
+		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
@@ -161,7 +171,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close, o.plays.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are
@@ -188,9 +198,10 @@ func rescues(o Options) []driver.Named {
 // deploys are the deploy interfaces of all real hardware. The first is the default.
 func deploys(o Options) []driver.Named {
 	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
-	live := ramdisk.New(write, o.Bringup)
+	live, container := ramdisk.New(write, o.Bringup), direct.Bootc{Interface: write}
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "autodetect", Impl: autodetect.New(write, live)}, {Name: "noop", Impl: none.Deploy{}}}
+		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)}, {Name: "ansible", Impl: ansible.New(write, o.plays)},
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "bootc", Impl: container}, {Name: "autodetect", Impl: autodetect.New(write, live, container)}, {Name: "noop", Impl: none.Deploy{}}}
 }
 
 // fakeType is the hardware type fake-hardware.
@@ -200,6 +211,11 @@ func fakeType(o Options) driver.Type {
 	t.Interfaces["network"] = append([]driver.Named{flat}, t.Interfaces["network"]...)
 	t.Interfaces["deploy"] = append(t.Interfaces["deploy"], driver.Named{Name: "direct", Impl: f.Playing(direct.New(direct.Settings{}))})
 	return t
+}
+
+// redfishSerial is the serial console of machines whose BMC speaks Redfish.
+func redfishSerial(rf *redfish.Driver) driver.Named {
+	return driver.Named{Name: "redfish-serial", Impl: redfish.Console{Driver: rf}}
 }
 
 // redfishType is the hardware type redfish.
@@ -215,7 +231,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
-		"console":  {no("console")},
+		"console":  {no("console"), redfishSerial(rf)},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
 		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
 		"rescue":   rescues(o),
@@ -281,6 +297,12 @@ func withoutBMC(name string, o Options, power ...driver.Named) driver.Type {
 // withManagement is a type without a BMC of which more than the power is reached: the boot device, too.
 func withManagement(t driver.Type, management ...driver.Named) driver.Type {
 	t.Interfaces["management"] = management
+	return t
+}
+
+// withConsole is a type with a console interface beside that of none, which stays the default.
+func withConsole(t driver.Type, console driver.Named) driver.Type {
+	t.Interfaces["console"] = append(t.Interfaces["console"], console)
 	return t
 }
 

@@ -16,9 +16,11 @@ var instances = map[string]map[string]any{
 	"an image":                       {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
 	"a CD":                           {"boot_iso": "http://192.0.2.1/i.iso"},
 	"a kernel":                       {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
+	"a container":                    {"image_source": "oci://192.0.2.1/i", "image_disk_format": "bootc"},
 	"an image by netboot":            {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
 	"a CD, said to be a ramdisk":     {"boot_iso": "http://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
 	"a kernel, said to be a ramdisk": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": "true"},
+	"an installer":                   {"image_source": "http://192.0.2.1/i.tgz", "image_checksum": strings.Repeat("ab", 32), "kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "stage2": "http://192.0.2.1/s"},
 	"a kernel, as netboot":           {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
 }
 
@@ -27,15 +29,23 @@ func goes(boot, deploy, instance string) bool {
 	network := strings.HasSuffix(boot, "pxe")
 	chosen, said := strings.CutSuffix(instance, ", said to be a ramdisk")
 	if deploy == "autodetect" {
-		deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]
+		if deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]; instance == "a container" {
+			deploy = "bootc"
+		}
 	}
 	switch instance = chosen; deploy {
 	case "noop":
 		return true
+	case "bootc":
+		return instance == "a container"
+	case "ansible": // these rackds have no playbooks
+		return false
+	case "anaconda":
+		return instance == "an installer" && network
 	case "direct", "iscsi":
 		return instance == "an image" || instance == "an image by netboot" && network
 	case "ramdisk": // what firmware loads is no instance
-		return instance == "a CD" && boot != "ilo-uefi-https" && boot != "http" || strings.HasPrefix(instance, "a kernel") && network
+		return instance == "a CD" && boot != "ilo-uefi-https" && boot != "http" || (strings.HasPrefix(instance, "a kernel") || instance == "an installer") && network
 	}
 	return network || !strings.HasSuffix(instance, "netboot")
 }

@@ -22,7 +22,7 @@ func basic(user, password string) string {
 func guarded(t *testing.T, body string) (url string, came *[]string) {
 	came = new([]string)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*came = append(*came, r.Header.Get("Authorization"))
+		*came = append(*came, r.Header.Get("Authorization")+r.Header.Get("Referer"))
 		switch {
 		case r.Header.Get("Authorization") != basic("u", "p"):
 			w.WriteHeader(http.StatusUnauthorized)
@@ -76,7 +76,15 @@ func TestCredentialsStayAtTheServer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if strings.Join(*came, "") != "" || len(*came) != 2 {
+	// Another port of the same host is another server.
+	beside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other+"/image", http.StatusFound)
+	}))
+	t.Cleanup(beside.Close)
+	if _, err := c.Ensure(t.Context(), Source{URL: beside.URL + "/image?signature=s3cret", HashValue: sumOf(body), Authorization: basic("u", "p")}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a redirect to another port: %v", err)
+	}
+	if strings.Join(*came, "") != "" || len(*came) != 3 {
 		t.Errorf("another server was sent %q", *came)
 	}
 }

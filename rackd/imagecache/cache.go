@@ -83,11 +83,12 @@ type Cache struct {
 	// making are the conversions, with the file that each writes by itself.
 	making map[*flight]*os.File
 	// By URL: what Latest knows, and whose turn it is to ask.
-	addresses map[string]address
-	sources   map[string]*sources // by image, what has given it
-	turns     map[string]chan struct{}
-	derived   map[string]string // by image and way, what was made of it
-	verifying chan struct{}     // held by whoever reads an image to verify it
+	addresses   map[string]address
+	sources     map[string]*sources // by image, what has given it
+	turns       map[string]*turn
+	derived     map[string]string // by image and way, what was made of it
+	verifying   chan struct{}     // held by whoever reads an image to verify it
+	conversions chan struct{}     // holds a value for each image that is made of another now
 }
 
 // entry is a file of the cache; Cache.mu guards it.
@@ -116,7 +117,8 @@ type Entry struct {
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
 		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, making: map[*flight]*os.File{}, sources: map[string]*sources{},
-		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]chan struct{}{}, verifying: make(chan struct{}, 1)}
+		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]*turn{}, verifying: make(chan struct{}, 1),
+		conversions: make(chan struct{}, mostMaking)}
 	if c.max <= 0 {
 		c.max = DefaultMaxBytes
 	}

@@ -120,7 +120,9 @@ func checkBooks(t *testing.T, c *Cache) {
 		t.Fatal(err)
 	}
 	var stored int64
-	files = slices.DeleteFunc(files, func(f os.DirEntry) bool { return f.Name() == addressFile || f.Name() == sourceFile })
+	files = slices.DeleteFunc(files, func(f os.DirEntry) bool {
+		return f.Name() == addressFile || f.Name() == sourceFile || f.Name() == derivedFile
+	})
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil {

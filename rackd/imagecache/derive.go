@@ -16,6 +16,10 @@ import (
 // derivedFile keeps, in the cache's folder, what was made of which image.
 const derivedFile = "derived.json"
 
+// mostMaking is how many images are made at once. Who may deploy decides how many are wanted, and each may take a processor and
+// gigabytes of memory.
+const mostMaking = 4
+
 // Maker makes one image of another.
 type Maker interface {
 	// Way names what is made: of one image in one way comes one content.
@@ -30,18 +34,22 @@ type Maker interface {
 // who may have the one may have the other. Errors of m are returned as they are.
 func (c *Cache) Derive(ctx context.Context, from Entry, m Maker) (Entry, error) {
 	key := from.ID + " " + m.Way()
-	turn := c.turn(key)
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-ctx.Done():
-		return Entry{}, fmt.Errorf("convert image %s: %w", from.ID, context.Cause(ctx))
+	ended, err := c.turn(ctx, key)
+	if err != nil {
+		return Entry{}, fmt.Errorf("convert image %s: %w", from.ID, err)
 	}
+	defer ended()
 	c.mu.Lock()
 	id := c.derived[key]
 	c.mu.Unlock()
 	if e, ok, err := c.given(ctx, id); ok || err != nil {
 		return e, err
+	}
+	select {
+	case c.conversions <- struct{}{}:
+		defer func() { <-c.conversions }()
+	case <-ctx.Done():
+		return Entry{}, fmt.Errorf("convert image %s: it waits for %d others: %w", from.ID, mostMaking, context.Cause(ctx))
 	}
 	in, done, err := c.File(from.ID)
 	if err != nil {

@@ -34,13 +34,11 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 		return c.latestOfRegistry(ctx, url)
 	}
 	// One at a time for each address: those who wait get a short answer.
-	turn := c.turn(url)
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-ctx.Done():
-		return Entry{}, fmt.Errorf("fetch %s: %w", show(url), context.Cause(ctx))
+	done, err := c.turn(ctx, url)
+	if err != nil {
+		return Entry{}, fmt.Errorf("fetch %s: %w", show(url), err)
 	}
+	defer done()
 	c.mu.Lock()
 	known := c.addresses[url]
 	c.mu.Unlock()
@@ -74,13 +72,36 @@ func (c *Cache) Latest(ctx context.Context, url string) (Entry, error) {
 	return Entry{}, err
 }
 
-func (c *Cache) turn(url string) chan struct{} {
+// turn is that of one address, or of one image that is made of another.
+type turn struct {
+	place  chan struct{}
+	wanted int // callers that have it or wait for it; guarded by Cache.mu
+}
+
+// turn waits for the caller's turn, which ends with done. It is forgotten with the last who waits for it: tenants choose the addresses.
+func (c *Cache) turn(ctx context.Context, of string) (done func(), err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.turns[url] == nil {
-		c.turns[url] = make(chan struct{}, 1)
+	t := c.turns[of]
+	if t == nil {
+		t = &turn{place: make(chan struct{}, 1)}
+		c.turns[of] = t
 	}
-	return c.turns[url]
+	t.wanted++
+	c.mu.Unlock()
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.wanted--; t.wanted == 0 {
+			delete(c.turns, of)
+		}
+	}
+	select {
+	case t.place <- struct{}{}:
+		return func() { <-t.place; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Holds reports whether an image is here, with its file in the folder.

@@ -10,7 +10,7 @@ import (
 // safe for concurrent use.
 type Metrics struct {
 	dhcp, dhcpDropped *prometheus.CounterVec
-	leases            prometheus.Gauge
+	leases, leases6   prometheus.Gauge
 	scripts, files    *prometheus.CounterVec
 	bytes, routers    *prometheus.CounterVec
 	strangers         *prometheus.CounterVec
@@ -25,6 +25,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, sender: in another network, address: of another server and not believed, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
 		leases: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp_leases",
 			Help: "Addresses of the DHCP range that are taken or set aside."}),
+		leases6: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp6_leases",
+			Help: "Addresses of the DHCPv6 ranges that are taken or set aside."}),
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
 			Help: "Boot scripts generated, by order (ramdisk, instance, instance-image, local-disk, later, refuse, unknown; foreign: asked from another address than the machine was given; unheard: before its address was known)."}, []string{"order"}),
 		files: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_files_total",
@@ -36,7 +38,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		strangers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_strangers_refused_total",
 			Help: "What a part of the strangers' budget kept out. Part: connections, bodies (of heartbeats), log (of agents), addresses (of DHCP); lines: lines that rackd did not log."}, []string{"part"}),
 	}
-	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.scripts, m.files, m.bytes, m.routers, m.strangers)
+	reg.MustRegister(m.dhcp, m.dhcpDropped, m.leases, m.leases6, m.scripts, m.files, m.bytes, m.routers, m.strangers)
 	return m
 }
 
@@ -58,6 +60,13 @@ func (m *Metrics) DHCPDropped(reason string) {
 func (m *Metrics) Leases(n int) {
 	if m != nil {
 		m.leases.Set(float64(n))
+	}
+}
+
+// Leases6 sets the number of IPv6 addresses taken.
+func (m *Metrics) Leases6(n int) {
+	if m != nil {
+		m.leases6.Set(float64(n))
 	}
 }
 

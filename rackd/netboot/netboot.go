@@ -41,8 +41,8 @@ type Machine struct {
 	// BootID is the id of the boot, which goes into the URL that the agent calls. It shows
 	// that a caller was given the machine's script.
 	BootID string
-	// Addresses are those that DHCP is known to have given the machine. Hears: a machine that boots
-	// has spoken DHCP with this rackd, so that its address is known.
+	// Addresses are those that DHCP is known to have given the machine. Hears: a machine that boots by
+	// the version of IP at hand has spoken DHCP with this rackd, so that its address is known.
 	Addresses []netip.Addr
 	Hears     bool
 }
@@ -62,12 +62,14 @@ const (
 	Foreign
 )
 
-// Judge says whether a peer is the machine, by its address.
+// Judge says whether a peer is the machine, by its address. An address says nothing of one of the other version of IP:
+// another server may give those.
 func (m Machine) Judge(peer netip.Addr) Trust {
+	peer = peer.Unmap()
 	switch {
-	case slices.Contains(m.Addresses, peer.Unmap()):
+	case slices.Contains(m.Addresses, peer):
 		return Proven
-	case len(m.Addresses) > 0:
+	case slices.ContainsFunc(m.Addresses, func(a netip.Addr) bool { return a.Is4() == peer.Is4() }):
 		return Foreign
 	case m.Hears:
 		return Unheard
@@ -127,6 +129,21 @@ func ProgramName(arm64 bool) string {
 		return "ramdisk-arm64.efi"
 	}
 	return "ramdisk.efi"
+}
+
+// InstallerPath is where an installer finds its files, over HTTP: + node/id of the boot/file.
+const InstallerPath = "/boot/installer/"
+
+// Names of an installer's files. Below InstallerStage2 its system has the names under which installers look for it.
+const (
+	InstallerKickstart = "ks.cfg"
+	InstallerStage2    = "stage2"
+	InstallerImage     = "image" // + an ending by which installers tell an archive from a disk
+)
+
+// InstallerURL returns where an installer finds one of its files; base is an http URL without a slash at the end.
+func InstallerURL(base string, m Machine, file string) string {
+	return base + InstallerPath + m.UUID + "/" + url.PathEscape(m.BootID) + "/" + file
 }
 
 // ProgramURL returns where the firmware of the machine with that MAC finds its program; base is an http URL without a slash at the end.

@@ -36,7 +36,10 @@ const (
 	tap    = "tap0"
 )
 
-var self = netip.MustParseAddr("10.78.0.1")
+var (
+	self  = netip.MustParseAddr("10.78.0.1")
+	self6 = netip.MustParseAddr("fd00:78::1")
+)
 
 // inNamespace runs the test once more, in a network namespace of its own with a
 // bridge and a tap. It reports whether this is that run.
@@ -56,6 +59,7 @@ func inNamespace(t *testing.T) bool {
 	ip("-n", ns, "link", "set", "lo", "up")
 	ip("-n", ns, "link", "add", bridge, "type", "bridge")
 	ip("-n", ns, "addr", "add", self.String()+"/24", "dev", bridge)
+	ip("-n", ns, "addr", "add", self6.String()+"/64", "dev", bridge, "nodad")
 	ip("-n", ns, "link", "set", bridge, "up")
 	ip("-n", ns, "tuntap", "add", tap, "mode", "tap")
 	ip("-n", ns, "link", "set", tap, "master", bridge, "up")
@@ -83,6 +87,7 @@ type world struct {
 	unheard bool
 	waited  int // leases when it was told
 	dhcp    *dhcp.Server
+	dhcp6   *dhcp.Server6 // in a world of IPv6, in dhcp's place
 }
 
 func (w *world) ByMAC(m string) (netboot.Machine, bool) {
@@ -94,8 +99,8 @@ func (w *world) ByMAC(m string) (netboot.Machine, bool) {
 		if w.waited == 0 && strings.Contains(w.console.String(), "Ironyard: the boot waits.") {
 			w.waited = w.leases
 		}
-		if at, ok := w.dhcp.Address(mac); ok && w.waited > 0 && w.leases > w.waited {
-			known.Addresses = []netip.Addr{at}
+		if w.waited > 0 && w.leases > w.waited {
+			known.Addresses = w.knows()
 		}
 	}
 	return known, m == mac
@@ -186,6 +191,38 @@ type setting struct {
 func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*setting)) *world {
 	set := setting{mode: dhcp.Serve}
 	change(&set)
+	w, files := bareWorld(t, m, kernel, set)
+	at := ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}
+	d, err := dhcp.New(dhcp.Config{Mode: set.mode, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
+		HTTP: at.HTTP, TFTP: at.TFTP, LeaseFile: filepath.Join(filepath.Dir(w.kernel), "leases"), Directory: w, Journal: w, Log: quiet, Loaders: len(set.loaders) > 0, Serves: files.Has})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.dhcp = d
+	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asks net.PacketConn = on67
+	if set.wrap != nil {
+		asks = set.wrap(on67)
+	}
+	beside := []func(context.Context) error{func(ctx context.Context) error { return d.Serve(ctx, asks) }}
+	if set.mode == dhcp.Proxy {
+		on4011, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", self, dhcp.BootPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside = append(beside, func(ctx context.Context) error { return d.ServeBoot(ctx, on4011) })
+	}
+	w.serve(files, self, at, d.MACOf, beside...)
+	return w
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// bareWorld is a world without servers.
+func bareWorld(t *testing.T, m netboot.Machine, kernel string, set setting) (*world, *bootfiles.Files) {
 	dir := t.TempDir()
 	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
@@ -201,43 +238,31 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*sett
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ramdisk := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
-	asked := func(string) ipxescript.Ramdisk { return ramdisk }
-	d, err := dhcp.New(dhcp.Config{Mode: set.mode, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
-		HTTP: ramdisk.HTTP, TFTP: ramdisk.TFTP, LeaseFile: filepath.Join(dir, "leases"), Directory: w, Journal: w, Log: log, Loaders: len(set.loaders) > 0, Serves: files.Has})
+	return w, files
+}
+
+// serve serves files and scripts at an address, beside what else runs there.
+func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescript.Server, macOf func(net.IP) (string, bool), beside ...func(context.Context) error) {
+	t := w.t
+	t.Helper()
+	on69, err := net.ListenPacket("udp", net.JoinHostPort(address.String(), "69"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.dhcp = d
-	on67, err := server4.NewIPv4UDPConn(bridge, &net.UDPAddr{IP: net.IPv4zero, Port: 67})
+	on80, err := net.Listen("tcp", net.JoinHostPort(address.String(), "8080"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asks net.PacketConn = on67
-	if set.wrap != nil {
-		asks = set.wrap(on67)
+	asked := func(string) ipxescript.Ramdisk {
+		return ipxescript.Ramdisk{Server: server, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
 	}
-	on69, err := net.ListenPacket("udp4", self.String()+":69")
-	if err != nil {
-		t.Fatal(err)
-	}
-	on80, err := net.Listen("tcp4", self.String()+":8080")
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: log}
-	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: log})}
-	loader := &tftp.Server{Files: files, Journal: w, MACOf: d.MACOf, Log: log, Scripts: scripts}
+	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: quiet}
+	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: quiet})}
+	loader := &tftp.Server{Files: files, Journal: w, MACOf: macOf, Log: quiet, Scripts: scripts}
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
-	g.Go(func() error { return d.Serve(ctx, asks) })
-	if set.mode == dhcp.Proxy {
-		on4011, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", self, dhcp.BootPort))
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Go(func() error { return d.ServeBoot(ctx, on4011) })
+	for _, run := range beside {
+		g.Go(func() error { return run(ctx) })
 	}
 	g.Go(func() error { return loader.Serve(ctx, on69) })
 	g.Go(func() error { web.Serve(on80); return nil })
@@ -248,7 +273,6 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*sett
 			t.Error(err)
 		}
 	})
-	return w
 }
 
 // boot starts a machine in QEMU; it ends with the test.

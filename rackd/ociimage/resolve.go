@@ -151,7 +151,7 @@ func only(ref registry.Reference, d document, disk string) (entry, error) {
 	named := len(d.Layers) == 1 && d.Layers[0].Annotations[titleNote] != ""
 	container := d.Config.MediaType == containerType || d.Config.MediaType == dockerConfigType
 	if container && d.ArtifactType == "" && disk == "" && !named {
-		return entry{}, fmt.Errorf("%w: %s is a container's image, not that of a disk; the deploy interface bootc is for those, and there is none here", ErrReference, at)
+		return entry{}, fmt.Errorf("%w: %s is a container's image, not that of a disk; the deploy interface bootc is for those (with autodetect: image_disk_format bootc)", ErrReference, at)
 	}
 	if len(d.Layers) != 1 {
 		return entry{}, fmt.Errorf("%w: Incorrect number of layers. Expected 1 layer, found %d layers. (%s)", ErrReference, len(d.Layers), at)

@@ -11,11 +11,16 @@
 package outbound
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -60,6 +65,33 @@ func (f Fetching) Check(ip netip.Addr) error {
 	return nil
 }
 
+// lookFor bounds the look for a host's addresses.
+const lookFor = 5 * time.Second
+
+// CheckURL returns a *RefusedError for a URL that nothing is fetched from. It is for what a BMC is told to fetch, which reaches networks
+// that the caller does not. A host that has no address here passes: the BMC may know it.
+func (f Fetching) CheckURL(ctx context.Context, raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return errors.New("it is no URL")
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return f.Check(ip)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return nil
+	}
+	for _, ip := range all {
+		if err := f.Check(ip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // BMCs are the networks where BMCs are; none: everywhere but where this machine or its link
 // alone are reached.
 type BMCs []netip.Prefix
@@ -92,7 +124,8 @@ func Dialer(timeout time.Duration, check func(netip.Addr) error) *net.Dialer {
 	}}
 }
 
-// Client fetches from where f lets it. It bounds everything but the length of a transfer.
+// Client fetches from where f lets it. It bounds everything but the length of a transfer. Where a redirect leads to another
+// server, or to another port of the same, credentials are not sent, nor is the address that led there: it may hold a signature.
 // Safe for concurrent use.
 func Client(f Fetching) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -101,7 +134,35 @@ func Client(f Fetching) *http.Client {
 	t.TLSHandshakeTimeout = 10 * time.Second
 	t.ResponseHeaderTimeout = 30 * time.Second
 	t.MaxResponseHeaderBytes = 64 << 10
-	return &http.Client{Transport: t}
+	return &http.Client{Transport: t, CheckRedirect: redirected}
+}
+
+// mostRedirects is how often one request is sent on, as by http.Client itself.
+const mostRedirects = 10
+
+// redirected judges a redirect. http.Client has copied the headers of the first request by then, to each port and each domain
+// below the first one's.
+func redirected(r *http.Request, before []*http.Request) error {
+	if len(before) >= mostRedirects {
+		return fmt.Errorf("stopped after %d redirects", mostRedirects)
+	}
+	r.Header.Del("Referer")
+	if !sameServer(before[0].URL, r.URL) {
+		r.Header.Del("Authorization")
+	}
+	return nil
+}
+
+// sameServer reports whether what was sent to one address may be sent to another one: host and port are the same, and TLS is not
+// left. From http to https on the usual ports is the same server.
+func sameServer(from, to *url.URL) bool {
+	port := func(u *url.URL) string {
+		return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
+		return false
+	}
+	return from.Scheme == to.Scheme && port(from) == port(to) || from.Scheme == "http" && port(from) == "80" && to.Scheme == "https" && port(to) == "443"
 }
 
 // plain is an address as networks hold it: without a zone, IPv4 as such.

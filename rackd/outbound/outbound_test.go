@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -141,4 +142,28 @@ func TestDialer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// What may be sent to a server is not sent to another one, nor without the TLS that protected it.
+func TestSameServer(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"https://h/a", "https://H:443/b", true}, {"http://h/", "https://h/", true}, {"https://h:1/", "https://h:1/x", true},
+		{"https://h/", "http://h/", false}, {"https://h/", "https://h:444/", false}, {"https://h/", "https://x.h/", false},
+		{"http://h:5000/", "https://h:5000/", false}, {"http://h/", "http://h:8080/", false},
+	} {
+		from, err := url.Parse(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := url.Parse(c.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sameServer(from, to); got != c.want {
+			t.Errorf("%s to %s: %t", c.from, c.to, got)
+		}
+	}
 }

@@ -23,6 +23,8 @@ var (
 	ErrNotOwner = errors.New("another rackd serves this node")
 	// ErrInDoubt means that another agent of the node has called before. This rackd asks that agent whether it is still there.
 	ErrInDoubt = errors.New("another agent of this node has called before; this rackd asks it whether it is still there: try again")
+	// ErrNotKept means that what an installer reports was not written down in time.
+	ErrNotKept = errors.New("this rackd could not write the report down in time: report it again")
 	// ErrUnproven means that this rackd asks the node's BMC which machine it belongs to.
 	ErrUnproven = errors.New("this rackd asks the node's BMC which machine this is: try again")
 )
@@ -54,7 +56,7 @@ func Status(err error) int {
 		return http.StatusUnauthorized
 	case errors.Is(err, ErrBadCallback):
 		return http.StatusBadRequest
-	case errors.Is(err, ErrNotOwner), errors.Is(err, ErrInDoubt), errors.Is(err, ErrUnproven):
+	case errors.Is(err, ErrNotOwner), errors.Is(err, ErrInDoubt), errors.Is(err, ErrNotKept), errors.Is(err, ErrUnproven):
 		return http.StatusServiceUnavailable
 	}
 	return 0

@@ -70,7 +70,7 @@ func TestFirmwareLoadsByTLS(t *testing.T) {
 	folder := t.TempDir()
 	f := boottls.Files{Certificate: filepath.Join(folder, "cert.pem"), Key: filepath.Join(folder, "key.pem")}
 	trusted := authority(t, f)
-	secure, err := boottls.Open(f, netip.MustParseAddr(servedAt), slog.New(slog.DiscardHandler))
+	secure, err := boottls.Open(f, []netip.Addr{netip.MustParseAddr(servedAt)}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,9 +82,14 @@ func (n *Namespace) Exists() bool {
 	return err == nil
 }
 
-// AddAddress gives the bridge another address, unless it has it.
+// AddAddress gives the bridge another address, unless it has it. It can be used at once: an IPv6 address is not
+// looked for on other hosts.
 func (n *Namespace) AddAddress(ctx context.Context, a netip.Prefix) error {
-	if err := n.ip(ctx, "address", "replace", a.String(), "dev", Bridge); err != nil {
+	args := []string{"address", "replace", a.String(), "dev", Bridge}
+	if a.Addr().Is6() {
+		args = append(args, "nodad")
+	}
+	if err := n.ip(ctx, args...); err != nil {
 		return fmt.Errorf("adding address %s in %s: %w", a, n.name, err)
 	}
 	return nil

@@ -8,7 +8,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net/http"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -157,3 +160,32 @@ func TestRedfishStepsChangeKeys(t *testing.T) {
 
 // unused is a boot interface that no step calls.
 type unused struct{ driver.Boot }
+
+// However often the answer to a login is lost, the driver ends the session that was left: others find one of the few free.
+func TestLostLoginsLeaveNoSessions(t *testing.T) {
+	b, _, address := serveEquipped(t)
+	n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
+		"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}}
+	for round := range 3 * maxSessions {
+		d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+		var lost atomic.Bool
+		b.Faults.Spoil(func(r *http.Request) Spoilt {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/Sessions") && lost.CompareAndSwap(false, true) {
+				return Lost
+			}
+			return Sound
+		})
+		if _, err := d.PowerState(t.Context(), n); !errors.Is(err, driver.ErrUnreachable) {
+			t.Fatalf("round %d, a login that is lost: %v", round, err)
+		}
+		if _, err := d.PowerState(t.Context(), n); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if left := b.sessions.list(); len(left) != 0 {
+			t.Fatalf("round %d: %d sessions are left", round, len(left))
+		}
+	}
+}

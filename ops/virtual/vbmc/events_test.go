@@ -58,7 +58,7 @@ func TestEventsAreHeardInSeconds(t *testing.T) {
 	looks := make(chan time.Duration, 10)
 	l := bmcevents.New(bmcevents.Config{Nodes: s, Codes: s, Base: door.URL, Log: slog.New(slog.DiscardHandler),
 		Look: func(_ string, within time.Duration) { looks <- within }})
-	events = l.Handler(nil)
+	events = l.Handler()
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- l.Run(ctx) }()

@@ -3,6 +3,7 @@ package vbmc
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"sort"
 	"sync"
@@ -16,8 +17,8 @@ const maxSessions = 8
 const sessionTimeout = 30 * time.Minute
 
 type session struct {
-	id, user string
-	used     time.Time
+	id, user, client string
+	opened, used     time.Time
 }
 
 // sessions are the live sessions by token.
@@ -27,7 +28,7 @@ type sessions struct {
 }
 
 // open makes a session, or tells that there are too many.
-func (s *sessions) open(user string, now time.Time) (token string, made session, ok bool) {
+func (s *sessions) open(user, client string, now time.Time) (token string, made session, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for t, old := range s.live {
@@ -41,7 +42,7 @@ func (s *sessions) open(user string, now time.Time) (token string, made session,
 	if s.live == nil {
 		s.live = map[string]session{}
 	}
-	token, made = rand.Text(), session{id: rand.Text()[:8], user: user, used: now}
+	token, made = rand.Text(), session{id: rand.Text()[:8], user: user, client: client, opened: now, used: now}
 	s.live[token] = made
 	return token, made, true
 }
@@ -115,7 +116,7 @@ func (b *BMC) createSession(w http.ResponseWriter, r *http.Request) {
 		unauthorized.write(w)
 		return
 	}
-	token, s, ok := b.sessions.open(body.UserName, b.cfg.Now())
+	token, s, ok := b.sessions.open(body.UserName, clientOf(r), b.cfg.Now())
 	if !ok {
 		refusal{http.StatusServiceUnavailable, "SessionLimitExceeded",
 			"The session establishment failed due to the number of simultaneous sessions exceeding the limit of the implementation."}.write(w)
@@ -153,5 +154,12 @@ func (b *BMC) listSessions(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s session) resource() object {
-	return resource(sessionsPath+"/"+s.id, "Session.v1_3_0.Session", s.id, "User Session", object{"UserName": s.user, "SessionType": "Redfish"})
+	return resource(sessionsPath+"/"+s.id, "Session.v1_4_0.Session", s.id, "User Session", object{"UserName": s.user, "SessionType": "Redfish",
+		"ClientOriginIPAddress": s.client, "CreatedTime": s.opened.Format(time.RFC3339)})
+}
+
+// clientOf is the address that a request comes from.
+func clientOf(r *http.Request) string {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return host
 }

@@ -175,6 +175,11 @@ func (c *Catalog) mediaAdjustment(d *work.Document, m *work.Media, media driver.
 			if err != nil {
 				return hardware.Observation{}, fmt.Errorf("node %s: the image's URL: %w", n.Label(), err)
 			}
+			if c.cfg.Reach != nil {
+				if err := c.cfg.Reach(ctx, image); err != nil {
+					return hardware.Observation{}, fmt.Errorf("could not attach %s to node %s: the BMC is not told to read the image: its %w: %w", drivesOf(m.Types), n.Label(), err, driver.ErrInvalid)
+				}
+			}
 			if err := media.AttachMedia(ctx, f, n, m.Types[0], image); err != nil {
 				return hardware.Observation{}, fmt.Errorf("could not attach %s to node %s: %w", drivesOf(m.Types), n.Label(), driver.Unnamed(n, err))
 			}

@@ -56,6 +56,8 @@ type Config struct {
 	Secrets Secrets
 	// Events tells central what steps see of machines.
 	Events Events
+	// Reach returns an error for a URL that a BMC is not told to read for a caller of the API; nil: any may be.
+	Reach func(ctx context.Context, url string) error
 	// AutomatedClean is for nodes that do not say.
 	AutomatedClean bool
 	// CleanPriorities and VerifyPriorities take the place of the steps' own, by "interface.step".

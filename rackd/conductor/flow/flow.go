@@ -26,6 +26,8 @@ type Step struct {
 	Own bool
 	// Off says that the machine is off when the step has ended. Resets says that the step resets the machine.
 	Off, Resets bool
+	// Doubt is what a successor runs in place of a step that is Neither, and of which it does not know how far it came. nil: the flow fails.
+	Doubt func(ctx context.Context, t *driver.Task) (driver.Outcome, error)
 	// again tells apart steps of one name.
 	again int
 }

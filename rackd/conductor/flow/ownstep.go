@@ -128,7 +128,7 @@ func resetGoal(ctx context.Context, t *driver.Task, h *powering) error {
 	case h.Reset, inRamdisk && h.Asked && t.Agent.Booted(h.On):
 		return nil
 	case h.Asked && !inRamdisk:
-		return fmt.Errorf("node %s: a reset was asked for and %w: look at the machine, and ask again if it has not", t.Node.Label(), errInDoubt)
+		return resetLeft(ctx, t, h, fmt.Errorf("node %s: a reset was asked for and %w: look at the machine, and ask again if it has not", t.Node.Label(), errInDoubt))
 	}
 	h.Asked = true
 	if !t.Hardware.Can(driver.PowerOff) { // its agent, which is over once the boot is counted
@@ -147,10 +147,26 @@ func resetGoal(ctx context.Context, t *driver.Task, h *powering) error {
 	if inRamdisk && errors.Is(err, errInDoubt) {
 		return fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
 	}
+	if errors.Is(err, errInDoubt) {
+		return resetLeft(ctx, t, h, err)
+	}
 	if h.Asked, h.Reset = err == nil || !MayPass(err), err == nil; err != nil && h.Asked {
 		return err
 	}
 	return errors.Join(err, t.Record.SaveHandle(ctx, *h))
+}
+
+// resetLeft returns err, of a reset in doubt, unless that has left the machine off: to switch it on is the rest of the reset.
+func resetLeft(ctx context.Context, t *driver.Task, h *powering, err error) error {
+	off, readErr := t.LeftOff(ctx)
+	if readErr != nil && MayPass(readErr) {
+		return fmt.Errorf("%w; %w", err, readErr) // the step is run again, and looks again
+	}
+	if h.Reset = off; !off {
+		return err
+	}
+	noteLeftOff(t)
+	return t.Record.SaveHandle(ctx, *h)
 }
 
 // The bounds of a step that waits.

@@ -84,7 +84,7 @@ func powerFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	}
 	steps := []Step{validateStep("power")}
 	if t.StaysOn() && (target == driver.Rebooting || target == driver.SoftReboot) {
-		return append(steps, Step{Step: c.reset(target, hard), Resets: true}), nil
+		return append(steps, Step{Step: c.reset(target, hard), Doubt: c.resetInDoubt(target, hard), Resets: true}), nil
 	}
 	switch target {
 	case driver.PowerOn:

@@ -29,6 +29,27 @@ func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step
 		}}
 }
 
+// resetInDoubt ends a reset that another rackd has begun. A machine that was left off is switched on: that is the rest of a reset which
+// its driver makes of off and on.
+func (c *Catalog) resetInDoubt(ask driver.PowerState, within time.Duration) func(context.Context, *driver.Task) (driver.Outcome, error) {
+	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+		off, err := t.LeftOff(ctx)
+		switch {
+		case err != nil:
+			return driver.Outcome{}, err
+		case !off:
+			return driver.Outcome{}, fmt.Errorf("node %s: %q was asked for by a rackd that was lost since, and %w: look at the machine, and ask again if it has not", t.Node.Label(), ask, errInDoubt)
+		}
+		noteLeftOff(t)
+		return c.reach(ctx, t, driver.PowerOn, driver.PowerOn, within)
+	}
+}
+
+// noteLeftOff tells that a machine is switched on which a reset has left off.
+func noteLeftOff(t *driver.Task) {
+	t.Record.Phase("restart", "the machine was found off in the middle of its reset, and is switched on")
+}
+
 // errInDoubt is the error of a reset that is not known to have happened or not.
 var errInDoubt = errors.New("may have happened")
 

@@ -39,6 +39,7 @@ func (r *Runner) save(ctx context.Context) error {
 			r.wonder()
 		}
 	}
+	r.installs = r.doc.Checkpoint.Facts[driver.FactInstaller] != "" && r.bootFact == driver.BootRamdisk
 	r.doc.Checkpoint.Agent, r.doc.Checkpoint.Mark, r.doc.Checkpoint.Boot = nil, r.clockMark, r.boots
 	r.doc.Checkpoint.Touched = r.touched
 	if r.agent != nil {
@@ -61,6 +62,7 @@ func (r *Runner) save(ctx context.Context) error {
 		case err == nil:
 			r.deps.Away.Tried(r.deps.Log, writing, nil)
 			r.revision, r.saved = rev, time.Now()
+			r.confirmReports()
 			return nil
 		case errors.Is(err, view.ErrConflict):
 			// The view may lag behind the bus, for as long as its watch is away.
@@ -163,6 +165,7 @@ func (r *Runner) takeIn(ctx context.Context) error {
 // else has been found. due: there is something besides phases that a successor must
 // know, or the last checkpoint is old.
 func (r *Runner) absorb(ctx context.Context) (due bool, err error) {
+	said := r.hear()
 	r.mu.Lock()
 	phases, beat, heard, agent, inv := r.phases, r.heartbeat || r.replied, r.replied, r.agent, r.inventory
 	observed := r.observed
@@ -210,7 +213,7 @@ func (r *Runner) absorb(ctx context.Context) (due bool, err error) {
 			time.AfterFunc(pause, r.Nudge)
 		}
 	}
-	return first || met || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
+	return first || met || said || inv != nil || !observed.Empty() || (beat && time.Since(r.saved) > saveEvery), nil
 }
 
 // foundDisks is what later boots of the machine are expected to show.

@@ -108,6 +108,8 @@ type Deps struct {
 	Images driver.Images
 	// Media is where media of ramdisks are served; nil: nowhere.
 	Media Media
+	// Reach is driver.Task's.
+	Reach func(ctx context.Context, url string) error
 	// Keys sign what a checkpoint says of an agent, and derive the tokens of agents.
 	Keys Keys
 	// Secrets opens what central sealed.

@@ -87,6 +87,9 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 	done := 1 + slices.IndexFunc(steps, func(s flow.Step) bool { return s.ID() == r.doc.Checkpoint.Errand.Step })
 	steps = steps[done:]
 	if at := slices.IndexFunc(steps, func(s flow.Step) bool { return s.Kind == driver.Neither }); doubt != "" && at >= 0 {
+		if steps[at].Doubt != nil {
+			return r.endInDoubt(ctx, steps[at])
+		}
 		return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), steps[at].ID(), doubt)
 	}
 	if verb == work.Power && done == 0 {
@@ -109,6 +112,31 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// endInDoubt ends an errand of which it is not known how far its step s came. What that finds switched off it switches on: a machine whose
+// flow runs in the ramdisk boots it again, which is made ready and counted before.
+func (r *Runner) endInDoubt(ctx context.Context, s flow.Step) error {
+	if s.Resets && r.inRamdisk() {
+		off, err := r.task.LeftOff(ctx)
+		if err != nil {
+			return fmt.Errorf("step %s: %w", s.ID(), err)
+		}
+		if off {
+			if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
+				return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
+			}
+			r.AgentGone()
+			if err := r.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	s.Run = s.Doubt
+	if err := r.runErrandStep(ctx, s); err != nil {
+		return fmt.Errorf("step %s: %w", s.ID(), err)
 	}
 	return nil
 }

@@ -64,6 +64,8 @@ type Runner struct {
 	lastReport time.Time
 	// reportedBoot is the boot, by its clockMark, after which a wait last reported the machine's power; nil: none.
 	reportedBoot *time.Time
+	// unkept are the reports of an installer that the next checkpoint has.
+	unkept []chan struct{}
 	// wakesAt is when a timer wakes the runner to write addresses that are not in the last checkpoint.
 	wakesAt time.Time
 
@@ -96,6 +98,9 @@ type Runner struct {
 	bootFact string
 	// bootsAgain says that the ramdisk is about to be booted once more.
 	bootsAgain bool
+	// installs says that the ramdisk is an installer; reports are what that has said, until a checkpoint takes them in.
+	installs bool
+	reports  []report
 	// medium is the ramdisk's medium that was published last; nil: none.
 	medium *medium
 	// bootPhases are the phases of this boot that the history has.
@@ -154,6 +159,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = deps.Log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	r.boots, r.bootFact = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
+	r.installs = r.bootFact == driver.BootRamdisk && w.Doc.Checkpoint.Facts[driver.FactInstaller] != ""
 	if r.bootFact == driver.BootRamdisk { // what its last owner has published
 		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
 	}
@@ -279,7 +285,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	}
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.deps.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.Boot().Number) }
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Images: r.deps.Images, Media: r.media(), Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r,
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)

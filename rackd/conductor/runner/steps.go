@@ -33,6 +33,9 @@ func (r *Runner) runSteps(ctx context.Context, steps []flow.Step) error {
 				return err
 			}
 		}
+		if doubt := s.Kind == driver.Neither && (cp.Step == s.ID() && cp.Phase != work.Ended || cp.Step != s.ID() && r.doc.Lost); doubt && s.Doubt != nil {
+			s.Run, s.Kind = s.Doubt, driver.Repeatable
+		}
 		switch {
 		case cp.Step != s.ID() && s.Kind == driver.Neither && r.doc.Lost:
 			return fmt.Errorf("node %s: the bus had lost the checkpoint of this %s, so step %s may have run; it can be neither repeated nor re-attached, so the %[2]s fails here: check the machine, then send the request again",

@@ -24,7 +24,7 @@ var (
 // What the instance brings says which interface deploys it; what fits none is a disk's image.
 func TestTheInstanceChooses(t *testing.T) {
 	write := direct.New(direct.Settings{})
-	auto := autodetect.New(write, ramdisk.New(write, bringup.Settings{}))
+	auto := autodetect.New(write, ramdisk.New(write, bringup.Settings{}), direct.Bootc{Interface: write})
 	for name, c := range map[string]struct {
 		info    map[string]any
 		steps   int
@@ -36,6 +36,8 @@ func TestTheInstanceChooses(t *testing.T) {
 		"a ramdisk":              {map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": true}, 1, true, ""},
 		"a ramdisk, not said so": {map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"}, 6, false, "image_source"},
 		"a CD":                   {map[string]any{"boot_iso": "http://192.0.2.1/i", "ironic_ramdisk_deploy": "True"}, 1, true, ""},
+		"a container":            {map[string]any{"image_source": "oci://r/i", "image_disk_format": "bootc"}, 5, false, ""},
+		"a registry's file":      {map[string]any{"image_source": "oci://r/i"}, 6, false, ""},
 		"a CD of TFTP":           {map[string]any{"boot_iso": "tftp://192.0.2.1/i", "ironic_ramdisk_deploy": "True"}, 1, true, "tftp"},
 	} {
 		r := drivertest.NewRig()

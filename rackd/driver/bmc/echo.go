@@ -21,8 +21,8 @@ const longestLoose = 256
 // shortest is how long a secret is whose base64 is looked for: that of a shorter one is found in words.
 const shortest = 4
 
-// takeOut returns text without a secret.
-func takeOut(text, secret string) string {
+// Without returns text without a secret.
+func Without(text, secret string) string {
 	if secret == "" {
 		return text
 	}

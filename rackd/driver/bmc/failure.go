@@ -170,7 +170,7 @@ const longest = 400
 // secrets, should the BMC repeat them in whatever form.
 func Clean(said string, secrets ...string) string {
 	for _, s := range secrets {
-		said = takeOut(said, s)
+		said = Without(said, s)
 	}
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

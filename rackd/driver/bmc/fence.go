@@ -32,6 +32,8 @@ type Lost struct {
 	Err error
 	// Unknown: it was a write to the machine, and it left.
 	Unknown bool
+	// Left: it left, whatever it was (HTTP).
+	Left bool
 }
 
 func (l *Lost) Error() string { return l.Err.Error() }

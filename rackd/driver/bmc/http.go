@@ -180,7 +180,7 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 		return nil, fenced
 	}
 	if err != nil {
-		return nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load()}
+		return nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load(), Left: sent.Load()}
 	}
 	if req.Method == http.MethodGet && isNull(body) {
 		return nil, &Failure{Said: fmt.Sprintf("HTTP %d: null, where there is to be a resource", resp.StatusCode)}

@@ -24,8 +24,11 @@ type booting struct {
 // step. It is done when an agent has called that booted after the machine was
 // switched off, whichever rackd then runs the step.
 func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	again, lost := t.Record.Handle() != nil, deserted(t)
-	h, err := s.begin(ctx, t, lost)
+	lost := deserted(t)
+	if lost {
+		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
+	}
+	h, err := s.boot(ctx, t, lost)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -33,30 +36,38 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		t.Record.Phase("agent", "the ramdisk's agent has called")
 		return driver.Done(), nil
 	}
-	if !h.Powered {
-		if again && !lost {
-			if err := s.prepareAgain(ctx, t, h); err != nil {
-				return driver.Outcome{}, err
-			}
-		}
-		if err := s.start(ctx, t, h.Restarted); err != nil {
-			return driver.Outcome{}, err
-		}
-		if !h.Restarted && t.Hardware.Can(driver.PowerOn) {
-			t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
-		}
-		if t.StaysOn() && !h.Restarted {
-			h.Since = t.Record.Now() // an agent ran until the reset; its calls do not count
-		}
-		h.Powered = true
-		if err := t.Record.SaveHandle(ctx, h); err != nil {
-			return driver.Outcome{}, err
-		}
-	}
-	if t.Agent.Booted(h.Since) { // quicker than the answer of the BMC
-		return s.Ramdisk(ctx, t)
-	}
 	return driver.Wait(0), nil
+}
+
+// Unattended boots the machine into its ramdisk, once for a handle, and does not wait for an agent: it is for an installer. another
+// has it boot once more.
+func (s Settings) Unattended(ctx context.Context, t *driver.Task, another bool) error {
+	_, err := s.boot(ctx, t, another)
+	return err
+}
+
+// boot starts the machine into its ramdisk, unless an agent has called already.
+func (s Settings) boot(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
+	again := t.Record.Handle() != nil
+	if h, err = s.begin(ctx, t, another); err != nil || h.Powered || t.Agent.Booted(h.Since) {
+		return h, err
+	}
+	if again && !another {
+		if err := s.prepareAgain(ctx, t, h); err != nil {
+			return h, err
+		}
+	}
+	if err := s.start(ctx, t, h.Restarted); err != nil {
+		return h, err
+	}
+	if !h.Restarted && t.Hardware.Can(driver.PowerOn) {
+		t.Record.Phase("power on", fmt.Sprintf("into the ramdisk, boot mode %s", t.Node.BootMode()))
+	}
+	if t.StaysOn() && !h.Restarted {
+		h.Since = t.Record.Now() // an agent ran until the reset; its calls do not count
+	}
+	h.Powered = true
+	return h, t.Record.SaveHandle(ctx, h)
 }
 
 // prepareAgain makes the boot ready once more before the machine is started. A reset that may have happened has used up what was set for
@@ -87,9 +98,7 @@ func deserted(t *driver.Task) bool {
 // the machine switched off. Only then does it fix the time, so that no agent of an
 // earlier boot counts.
 func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
-	if another {
-		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
-	} else if raw := t.Record.Handle(); raw != nil {
+	if raw := t.Record.Handle(); raw != nil && !another {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return h, fmt.Errorf("node %s: the handle %q of the ramdisk's boot cannot be read: %w", t.Node.Label(), raw, err)
 		}

@@ -20,7 +20,7 @@ type resetting struct {
 // disable_power_off forbids to switch it off before or nothing can, resets it. It is the last part of a
 // reattachable step. A reset that may have happened is not repeated into the first boot of
 // the instance: ramdisk says whether the step is preceded by the ramdisk, whose agent then
-// shows by its answer that there was no reset; elsewhere doubt is an error.
+// shows by its answer that there was no reset; elsewhere doubt is an error, but for a machine that the reset has left off.
 func (s Settings) IntoInstance(ctx context.Context, t *driver.Task, ramdisk bool) error {
 	if !t.StaysOn() {
 		return s.Reach(ctx, t, driver.PowerOn)
@@ -29,6 +29,15 @@ func (s Settings) IntoInstance(ctx context.Context, t *driver.Task, ramdisk bool
 	if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return fmt.Errorf("node %s: the handle %q of a reset cannot be read: %w", t.Node.Label(), raw, err)
+		}
+	}
+	if h.Asked && !ramdisk {
+		off, err := t.LeftOff(ctx)
+		switch {
+		case err != nil:
+			return err
+		case off: // in the middle of the reset
+			return s.Reach(ctx, t, driver.PowerOn)
 		}
 	}
 	if h.Asked {

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 // Who goes on with a machine that is still off makes its boot ready once more: its BMC, or what a driver knows of it, may have
@@ -85,6 +88,45 @@ func TestWhatAStartUsesUpIsTold(t *testing.T) {
 			if string(r.Observed.Kept) != `{"used":true}` {
 				t.Errorf("%s: told is %s", target, r.Observed.Kept)
 			}
+		})
+	}
+}
+
+// So it is with a reset into the instance: of a machine that its successor finds off the rest is done, and one that is on is not reset
+// again.
+func TestAResetIntoTheInstanceInDoubt(t *testing.T) {
+	for name, c := range map[string]struct {
+		state  driver.PowerState
+		writes []string
+		fails  string
+	}{
+		"off": {driver.PowerOff, []string{"power rebooting", "power power on"}, ""},
+		"on":  {driver.PowerOn, []string{"power rebooting"}, "may have happened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := drivertest.NewRig()
+				r.Node.DisablePowerOff, r.Stuck = true, true
+				r.SetPowerState(driver.PowerOn)
+				r.Fail = func(call string) error {
+					if call != "set_power" {
+						return nil
+					}
+					r.SetPowerState(c.state)
+					return driver.ErrFenced
+				}
+				into := func() error { return bringup.Settings{}.IntoInstance(t.Context(), r.Task(networkboot.IPXE()), false) }
+				if err := into(); !errors.Is(err, driver.ErrFenced) {
+					t.Fatal(err)
+				}
+				r.Fail, r.Stuck = nil, false
+				if err := into(); (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("%v, want %q", err, c.fails)
+				}
+				if got := r.Writes("power"); !slices.Equal(got, c.writes) {
+					t.Errorf("power writes %q, want %q", got, c.writes)
+				}
+			})
 		})
 	}
 }

@@ -3,6 +3,7 @@ package cisco
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -150,7 +151,7 @@ func (s *Session) Configure(ctx context.Context, f driver.Fence, o Object) error
 	if err != nil {
 		return err
 	}
-	_, err = read(answer, true)
+	_, err = s.read(answer, true)
 	return err
 }
 
@@ -169,11 +170,14 @@ func (s *Session) ask(ctx context.Context, method Object) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	return read(answer, false)
+	return s.read(answer, false)
 }
 
-// read reads an answer's body.
-func read(answer bmc.Answer, write bool) (Object, error) {
+// shownPage is how much of a page that is no XML an error shows, in bytes.
+const shownPage = 100
+
+// read reads an answer's body. What it says may repeat the request, whose cookie is as good as the password while it lasts.
+func (s *Session) read(answer bmc.Answer, write bool) (Object, error) {
 	if answer.Status != http.StatusOK {
 		return Object{}, bmc.StatusFailure(answer.Status, write, http.StatusText(answer.Status), nil)
 	}
@@ -187,7 +191,15 @@ func read(answer bmc.Answer, write bool) (Object, error) {
 		if write {
 			class = bmc.Unknown
 		}
-		return Object{}, &bmc.Failure{Class: class, Said: fmt.Sprintf("what is no XML of this API (%v); check the address: %.100s", err, answer.Body)}
+		page := s.clean(string(answer.Body)) // before it is cut: half a cookie is not found
+		return Object{}, &bmc.Failure{Class: class, Said: fmt.Sprintf("what is no XML of this API (%s); check the address: %.*s", s.clean(err.Error()), shownPage, page)}
 	}
-	return o, failure(o)
+	err = failure(o)
+	if f, is := errors.AsType[*bmc.Failure](err); is {
+		f.Said = s.clean(f.Said)
+	}
+	return o, err
 }
+
+// clean takes the session's secrets out of what a manager says.
+func (s *Session) clean(said string) string { return bmc.Clean(said, s.cookie, s.at.Password) }

@@ -14,9 +14,9 @@ import (
 // only say what they have chosen (local_gb, vcpus, memory_mb, display_name) are kept and not read, as in Ironic.
 var refusedFields = map[string]string{
 	"boot_iso":    "it is for the deploy interface ramdisk, which writes no disk",
-	"ks_template": "it is for the deploy interface anaconda, which is not supported",
-	"ks_cfg":      "it is for the deploy interface anaconda, which is not supported",
-	"stage2":      "it is for the deploy interface anaconda, which is not supported",
+	"ks_template": "it is for the deploy interface anaconda",
+	"ks_cfg":      "it is for the deploy interface anaconda",
+	"stage2":      "it is for the deploy interface anaconda",
 }
 
 // unmet refuses what the instance asks for and would not get.

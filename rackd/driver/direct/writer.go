@@ -69,5 +69,8 @@ func wrote(t *driver.Task, written agentapi.PrepareImageResult) {
 	if written.Written.DoneBytes > 0 { // ironic-python-agent does not say, and may hold some of the image in memory
 		t.Facts[factReadBack] = "true"
 	}
+	if written.RootDevice == "" {
+		return // who wrote it does not say
+	}
 	t.Record.Phase("write", fmt.Sprintf("%.0f MB at %.0f MB/s to %s", float64(written.Written.DoneBytes)/1e6, written.Written.MBPerSec, written.RootDevice))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (m Management) NamedSteps(n *node.Document) []driver.Step {
 			list = append(list, s)
 		}
 	}
-	return append(list, m.firmwareSteps(n)...)
+	return slices.Concat(list, m.securitySteps(step), m.certificateSteps(step), m.firmwareSteps(n))
 }
 
 func (m Management) resetILO(ctx context.Context, t *driver.Task) (driver.Outcome, error) {

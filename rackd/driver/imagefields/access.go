@@ -33,7 +33,7 @@ var properties = map[string]string{
 	fieldUser:       "User at the servers of images that image_server_hosts names.",
 	fieldPassword:   "Password at the servers of images that image_server_hosts names.",
 	fieldPullSecret: "For the servers and registries that image_server_hosts names: user:password, base64 of that as in the auth of a config.json, or a token. instance_info has one of its own, which goes first.",
-	fieldHosts: "Hosts, with :port unless it is the usual one, separated by commas, to which the credentials of driver_info are sent. " +
+	fieldHosts: "Hosts, with :port unless it is the usual one, separated by commas, to which the credentials of driver_info are sent. They are sent with TLS, and without it to a host that is given as http://HOST. " +
 		"Required with them: another caller may name the image.",
 }
 
@@ -100,9 +100,10 @@ func ofDriverInfo(n *node.Document) (header string, wrong []string) {
 	if header != "" && len(hosts) == 0 {
 		wrong = append(wrong, fmt.Sprintf("driver_info has credentials for servers of images and no %s: name the hosts that they are sent to", fieldHosts))
 	}
-	for _, h := range hosts {
+	for _, entry := range hosts {
+		h := strings.TrimPrefix(strings.ToLower(entry), inTheClear)
 		if u, err := url.Parse("https://" + h); err != nil || u.Host != h || u.Hostname() == "" {
-			wrong = append(wrong, fmt.Sprintf("driver_info %s contains %.100q, which is no host or host:port", fieldHosts, h))
+			wrong = append(wrong, fmt.Sprintf("driver_info %s contains %.100q, which is no host or host:port, alone or behind http://", fieldHosts, entry))
 		}
 	}
 	return header, wrong
@@ -127,8 +128,16 @@ func sendable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
+// inTheClear marks a host of the list that is spoken to without TLS. Without the mark who names the image could have the credentials
+// sent where all on the way read them.
+const inTheClear = "http://"
+
 // names reports whether a host of the list, with its port, is the one of u.
 func names(host string, u *url.URL) bool {
+	host, open := strings.CutPrefix(strings.ToLower(host), inTheClear)
+	if open != (u.Scheme == "http") {
+		return false
+	}
 	usual := map[string]string{"http": ":80", "https": ":443", "oci": ":443"}[u.Scheme]
 	plain := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), usual) }
 	return plain(host) == plain(u.Host)

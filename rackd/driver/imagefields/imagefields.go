@@ -35,6 +35,9 @@ func InstanceFields() []string {
 		fieldPullSecret, fieldHeader}
 }
 
+// SecretFields names the fields of instance_info that hold credentials.
+func SecretFields() []string { return []string{fieldPullSecret, fieldHeader} }
+
 // Source reads the image of a node's instance. wrong names everything that is missing or wrong.
 func Source(n *node.Document) (src driver.ImageSource, wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

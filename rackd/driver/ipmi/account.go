@@ -11,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi/lan"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -78,6 +79,17 @@ func (r *reader) number(field string, lowest, highest, otherwise int) int {
 	return int(v)
 }
 
+// port reads a port, with Ironic's words for those that are none.
+func (r *reader) port(field string, otherwise int) int {
+	text, err := bmc.Port(r.n, field, strconv.Itoa(otherwise))
+	if err != nil {
+		r.refuse("%s", strings.TrimSuffix(err.Error(), "."))
+		return otherwise
+	}
+	v, _ := strconv.Atoi(text)
+	return v
+}
+
 // truth reads a boolean in the words that Ironic takes.
 func (r *reader) truth(field string, otherwise bool) bool {
 	text := r.n.DriverString(field)
@@ -97,8 +109,8 @@ func (r *reader) truth(field string, otherwise bool) bool {
 func parse(n *node.Document) (account, error) {
 	r := &reader{n: n}
 	a := account{user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword), host: strings.TrimSpace(n.DriverString(fieldAddress)),
-		port: r.number(fieldPort, 1, 65535, 623), noTimeout: r.truth(fieldNoTimeout, true), force: r.truth(fieldForce, false)}
-	r.number(fieldTerminal, 1, 65535, 0)
+		port: r.port(fieldPort, 623), noTimeout: r.truth(fieldNoTimeout, true), force: r.truth(fieldForce, false)}
+	r.port(fieldTerminal, 0)
 	r.address(a.host)
 	r.privilege(&a)
 	r.version(&a)

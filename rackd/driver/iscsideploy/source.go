@@ -23,10 +23,14 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
+// maxCluster bounds the memory for a compressed cluster, in bytes. A cluster has 2 MiB at most, and some encoders use the window of
+// their level whatever there is.
+const maxCluster = 8 << 20
+
 func init() {
 	// The reader knows zlib by itself; the registry is the library's, process-wide.
 	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxCluster))
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +189,14 @@ type sparse struct {
 	image image.Image
 	bytes int64
 	off   int64
+	// cluster is the size of one, in bytes.
+	cluster int64
+	// ahead is how far the table is looked through for zeros. It grows with them: each look takes its time.
+	ahead int64
 }
+
+// mostAhead bounds it, in bytes.
+const mostAhead = 64 << 20
 
 func openQcow2(f *os.File, i driver.DiskImage) (source, error) {
 	head := make([]byte, diskformat.QCOW2HeaderLen)
@@ -206,7 +217,7 @@ func openQcow2(f *os.File, i driver.DiskImage) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the qcow2 file cannot be read: %w", err)
 	}
-	return &sparse{promised: promise(io.NewSectionReader(f, 0, math.MaxInt64), i), image: img, bytes: size}, nil
+	return &sparse{promised: promise(io.NewSectionReader(f, 0, math.MaxInt64), i), image: img, bytes: size, cluster: 1 << img.ClusterBits}, nil
 }
 
 func (s *sparse) size() int64 { return s.bytes }
@@ -217,14 +228,18 @@ func (s *sparse) next(p []byte) (int, int64, error) {
 		return 0, 0, io.EOF
 	}
 	n := min(left, int64(len(p)))
-	extent, err := s.image.Extent(s.off, left)
+	// The reader counts right from the start of a cluster alone.
+	at := s.off / s.cluster * s.cluster
+	s.ahead = max(s.ahead, int64(len(p)), s.cluster)
+	extent, err := s.image.Extent(at, min(s.bytes-at, s.ahead))
 	if err != nil {
 		return 0, 0, err
 	}
-	if zero := extent.Length / int64(len(p)) * int64(len(p)); (!extent.Allocated || extent.Zero) && zero > 0 {
-		s.off += zero
+	if zero := (at + extent.Length - s.off) / int64(len(p)) * int64(len(p)); (!extent.Allocated || extent.Zero) && zero > 0 {
+		s.off, s.ahead = s.off+zero, min(2*s.ahead, mostAhead)
 		return 0, zero, nil
 	}
+	s.ahead = 0
 	got, err := s.image.ReadAt(p[:n], s.off)
 	if int64(got) != n {
 		return 0, 0, fmt.Errorf("the qcow2 file cannot be read at %d: %w", s.off, err)

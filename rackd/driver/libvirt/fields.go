@@ -126,14 +126,10 @@ func (t *target) keys(hostKey string) error {
 				return fmt.Errorf("%s is no private key in PEM without a passphrase", fieldPrivateKey)
 			}
 		}
-		if strings.EqualFold(hostKey, "false") {
-			return nil
+		var err error
+		if t.hostKey, err = bmc.HostKey(fieldHostKey, hostKey); err != nil {
+			return err
 		}
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(hostKey))
-		if err != nil {
-			return fmt.Errorf("%s is no public key such as \"ssh-ed25519 AAAA…\": it says which host is the right one. false skips the check", fieldHostKey)
-		}
-		t.hostKey = key
 	}
 	return nil
 }

@@ -126,6 +126,17 @@ type relay struct {
 	calls    int
 	serial   map[uint32]bool // of calls whose answer is lost
 	during   func()
+	conns    []net.Conn
+}
+
+// cut ends what there is, and nothing listens any more.
+func (r *relay) cut() {
+	r.listener.Close()
+	r.set(func() {
+		for _, c := range r.conns {
+			c.Close()
+		}
+	})
 }
 
 func newRelay(t *testing.T, d *daemon) *relay {
@@ -147,6 +158,7 @@ func newRelay(t *testing.T, d *daemon) *relay {
 				near.Close()
 				continue
 			}
+			r.set(func() { r.conns = append(r.conns, near, far) })
 			served.Go(func() { r.pass(near, far, r.call); near.Close(); far.Close() })
 			served.Go(func() { r.pass(far, near, r.answer); near.Close(); far.Close() })
 		}

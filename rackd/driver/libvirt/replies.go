@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,9 +18,11 @@ const (
 	ofSerial   = 20
 	ofStatus   = 24
 
-	typeReply   = 1
-	statusOK    = 0
-	statusError = 1
+	typeReply      = 1
+	typeStream     = 3
+	statusOK       = 0
+	statusError    = 1
+	statusContinue = 2
 
 	// largest is more than a description has, of which libvirt sends 4 MiB at most.
 	largest = 8 << 20
@@ -36,11 +39,14 @@ var lengths = map[uint32]uint64{
 
 // replies is a connection to a libvirt that passes on whole replies and nothing else, each once. go-libvirt believes each length that
 // it reads: it makes room for it before the bytes are there, and panics at one that is too short. Two replies to one call would
-// stop it for ever. One goroutine reads.
+// stop it for ever, and so would a stream without a reader: packets of streams go past it. One goroutine reads.
 type replies struct {
 	net.Conn
-	rest []byte // of a reply that is being read
-	last int32  // number of the call that was answered last
+	rest []byte       // of a reply that is being read
+	last atomic.Int32 // number of the call that was answered last
+	// stream gets the packets of streams, nil: they are dropped. It is set before the call that begins one.
+	stream  atomic.Pointer[stream]
+	writing sync.Mutex // packets are written one at a time
 	// broken is why nothing more is read.
 	broken atomic.Pointer[brokenError]
 }
@@ -57,13 +63,28 @@ func (r *replies) Read(b []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if serial := int32(binary.BigEndian.Uint32(packet[ofSerial:])); binary.BigEndian.Uint32(packet[ofType:]) == typeReply && serial > r.last {
-			r.rest, r.last = packet, serial
+		switch serial := int32(binary.BigEndian.Uint32(packet[ofSerial:])); binary.BigEndian.Uint32(packet[ofType:]) {
+		case typeReply:
+			if serial > r.last.Load() {
+				r.rest = packet
+				r.last.Store(serial)
+			}
+		case typeStream:
+			if st := r.stream.Load(); st != nil {
+				st.take(serial, packet)
+			}
 		}
 	}
 	n := copy(b, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
+}
+
+// Write implements net.Conn. go-libvirt writes the calls that are made here in one piece each.
+func (r *replies) Write(b []byte) (int, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.Conn.Write(b)
 }
 
 // next reads a packet.

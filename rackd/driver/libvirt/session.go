@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -55,18 +54,16 @@ func (s *session) dial(ctx context.Context, t target) (err error) {
 		s.conn, err = d.DialContext(ctx, "unix", t.socket)
 		return lost(err)
 	}
+	if t.transport == overSSH {
+		return s.tunnel(ctx, t)
+	}
 	wire, err := d.DialContext(ctx, "tcp", t.address())
 	if err != nil {
 		return lost(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if t.transport == overTLS {
-		err = s.shakeTLS(ctx, wire, t)
-	} else {
-		err = s.shakeSSH(wire, t)
-	}
-	if err != nil {
+	if err = s.shakeTLS(ctx, wire, t); err != nil {
 		wire.Close()
 	}
 	return err
@@ -103,33 +100,22 @@ func (s *session) shakeTLS(ctx context.Context, wire net.Conn, t target) error {
 	return nil
 }
 
-// shakeSSH makes conn of libvirt's socket at the other end of an SSH connection.
-func (s *session) shakeSSH(wire net.Conn, t target) error {
-	config := &ssh.ClientConfig{User: t.user, HostKeyCallback: ssh.InsecureIgnoreHostKey()}
-	if t.hostKey != nil {
-		config.HostKeyCallback, config.HostKeyAlgorithms = ssh.FixedHostKey(t.hostKey), algorithms(t.hostKey.Type())
-	}
+// tunnel makes conn of libvirt's socket at the other end of an SSH connection.
+func (s *session) tunnel(ctx context.Context, t target) error {
+	host := bmc.SSH{Address: t.address(), User: t.user, Password: t.password, HostKey: t.hostKey, HostKeyField: fieldHostKey}
 	if t.key != "" {
 		signer, err := ssh.ParsePrivateKey([]byte(t.key))
 		if err != nil {
 			return invalid(err)
 		}
-		config.Auth = append(config.Auth, ssh.PublicKeys(signer))
+		host.Key = signer
 	}
-	if t.password != "" {
-		config.Auth = append(config.Auth, ssh.Password(t.password))
-	}
-	c, channels, requests, err := ssh.NewClientConn(wire, t.address(), config)
+	client, err := host.Dial(ctx, s.opts.ConnectTimeout, s.opts.Networks)
 	if err != nil {
-		switch {
-		case strings.Contains(err.Error(), "unable to authenticate"):
-			return bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: err.Error()})
-		case strings.Contains(err.Error(), "host key mismatch"):
-			return fmt.Errorf("shows another key than %s: correct it if the host has a new one: %w", fieldHostKey, driver.ErrInvalid)
-		}
-		return lost(err)
+		return err
 	}
-	client := ssh.NewClient(c, channels, requests)
+	stop := context.AfterFunc(ctx, func() { client.Close() })
+	defer stop()
 	conn, err := client.Dial("unix", t.socket)
 	if err != nil {
 		client.Close()
@@ -137,14 +123,6 @@ func (s *session) shakeSSH(wire net.Conn, t target) error {
 	}
 	s.conn, s.under = conn, func() { client.Close() }
 	return nil
-}
-
-// algorithms are those by which a host shows a key of that type.
-func algorithms(keyType string) []string {
-	if keyType == ssh.KeyAlgoRSA {
-		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
-	}
-	return []string{keyType}
 }
 
 // Close implements bmc.Session.

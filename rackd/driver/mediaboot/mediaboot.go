@@ -296,6 +296,11 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	case text != "" && i.by == byHTTP:
 		return load(ctx, t, text, true)
 	case text != "":
+		if t.Reach != nil { // an instance's user names it, and the BMC is in networks that this user is not in
+			if err := t.Reach(ctx, text); err != nil {
+				return fmt.Errorf("node %s: instance_info %s: the BMC is not told to read it: its %w: %w", t.Node.Label(), fieldInstance, err, driver.ErrInvalid)
+			}
+		}
 		if err := insert(ctx, t, text); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package mediaboot
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 var _ driver.Boot = Interface{}
@@ -101,6 +103,19 @@ func TestInstanceIsAnImage(t *testing.T) {
 	}
 	if got := state(t, k); strings.Contains(got, instanceISO) {
 		t.Errorf("after the instance it boots %q", got)
+	}
+}
+
+// A BMC reads no image for an instance's user that rackd itself would not fetch: the BMCs' network is not the user's.
+func TestTheBMCReadsNothingWithin(t *testing.T) {
+	bmcs := outbound.Fetching{Refused: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}
+	for at, refused := range map[string]bool{"http://10.9.0.7/redfish/v1": true, "http://127.0.0.1/": true, "http://169.254.169.254/latest": true, "http://[::ffff:10.9.0.7]/": true, instanceISO: false} {
+		k := task(t, &node.Document{UUID: "b", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{fieldInstance: at}})
+		k.Reach = bmcs.CheckURL
+		err := VirtualMedia(nil).PrepareInstance(t.Context(), k)
+		if got := state(t, k); refused != errors.Is(err, driver.ErrInvalid) || strings.Contains(got, at) == refused {
+			t.Errorf("%s: %v, the machine boots %q", at, err, got)
+		}
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 // An instance that is a volume boots by the script, too. Interfaces of iLOs leave that to UEFI firmware.
 //
-// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
+// It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/installer, rackd/driver/instancefiles,
 // rackd/driver/volume, rackd/bootorder and protocol.
 package networkboot
 
@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/installer"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/volume"
@@ -118,9 +119,12 @@ func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
 	return ownramdisk.ValidateRescue(n, racks, "")
 }
 
-// RamdiskOrder loads the node's own kernel and ramdisk, or the rack's.
+// RamdiskOrder loads an installer where the deploy is by one, else the node's own kernel and ramdisk, or the rack's.
 func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) bootorder.Order {
-	o := bootorder.Ramdisk(ownramdisk.Load(n, facts))
+	o, installs := installer.Order(n, facts)
+	if !installs {
+		o = bootorder.Ramdisk(ownramdisk.Load(n, facts))
+	}
 	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
 	return o
 }
@@ -153,8 +157,10 @@ func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) boot
 
 // PrepareRamdisk makes the next boot one into the ramdisk.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
-	if err := ownramdisk.Fetch(ctx, t); err != nil {
-		return err
+	if t.Facts[driver.FactInstaller] == "" { // else its files are there
+		if err := ownramdisk.Fetch(ctx, t); err != nil {
+			return err
+		}
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := driver.SetBootMode(ctx, t); err != nil {
@@ -179,6 +185,9 @@ func (i Interface) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 
 // ValidateInstanceFiles implements driver.InstanceBooter.
 func (Scripted) ValidateInstanceFiles(n *node.Document) error { return instancefiles.Validate(n) }
+
+// BootsInstallers implements driver.InstallerBooter.
+func (Scripted) BootsInstallers() {}
 
 // BootsInstances implements driver.NetworkBooter.
 func (Scripted) BootsInstances() {}

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -140,5 +141,20 @@ func TestTheOptionOfAnotherVolumeIsNotBooted(t *testing.T) {
 	b.Do(func() { b.At[options+"/Boot0004"]["UefiDevicePath"] = path(strings.ToUpper(now)) })
 	if err := d.SetBootDevice(t.Context(), f, n, driver.BootISCSI, true); err != nil {
 		t.Error(err)
+	}
+}
+
+// A BMC that repeats what it was sent repeats a volume's secret, too, in whatever form its page has.
+func TestTheSecretOfAVolumeIsInNoError(t *testing.T) {
+	const secret = `pa"ss<word>&co`
+	for form, said := range map[string]string{
+		"plain": secret, "JSON": `{"CHAPSecret":"pa\"ss\u003cword\u003e\u0026co"}`, "HTML": "pa&quot;ss&lt;word&gt;&amp;co", "a URL": "pa%22ss%3Cword%3E%26co",
+		"base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+	} {
+		cause := errors.New("the BMC answered 400: " + said)
+		err := Hide(secret, cause)
+		if text := err.Error(); strings.Contains(text, said) || strings.Contains(text, "word") || !strings.Contains(text, "answered 400") || !errors.Is(err, cause) {
+			t.Errorf("%s: %q", form, text)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // A function of a network adapter boots by iSCSI as its property iSCSIBoot says (DMTF's NetworkDeviceFunction). Many take a
@@ -256,10 +257,14 @@ type hiding struct {
 func (h *hiding) Error() string { return h.text }
 func (h *hiding) Unwrap() error { return h.cause }
 
-// Hide takes a secret out of an error that is not one of the account.
+// Hide takes a secret out of an error that is not one of the account, in whatever form a BMC repeats it.
 func Hide(secret string, err error) error {
-	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) || errors.Is(err, driver.ErrFenced) {
+	if err == nil || secret == "" || errors.Is(err, driver.ErrFenced) {
 		return err
 	}
-	return &hiding{strings.ReplaceAll(err.Error(), secret, "******"), err}
+	text := bmc.Without(err.Error(), secret)
+	if text == err.Error() {
+		return err
+	}
+	return &hiding{text, err}
 }

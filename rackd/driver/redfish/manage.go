@@ -74,7 +74,13 @@ func managerOf(c *gofish.APIClient, s *redfish.ComputerSystem) (m manager, err e
 type manager struct {
 	ref
 	DateTime, DateTimeLocalOffset, LastResetTime string
-	Actions                                      struct {
+	Model                                        string
+	SerialConsole                                struct {
+		ServiceEnabled        *bool
+		ConnectTypesSupported []string
+	}
+	NetworkProtocol ref
+	Actions         struct {
 		Reset struct {
 			Target  string   `json:"target"`
 			Allowed []string `json:"ResetType@Redfish.AllowableValues"`

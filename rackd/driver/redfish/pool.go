@@ -15,6 +15,7 @@ import (
 type pool struct {
 	opts Options
 	*bmc.Pool[*session]
+	logins lostLogins
 }
 
 // with runs do against the node's BMC and explains what went wrong. f is nil for
@@ -25,7 +26,7 @@ func (p *pool) with(ctx context.Context, f driver.Fence, n *node.Document, doing
 		return err
 	}
 	err = p.Use(ctx, bmc.Account{Address: a.endpoint, Sum: a.sum()},
-		func(ctx context.Context) (*session, error) { return connect(ctx, a, p.opts) },
+		func(ctx context.Context) (*session, error) { return connect(ctx, a, p.opts, &p.logins) },
 		func(s *session) error {
 			s.wire.Begin(ctx, f)
 			err := do(s, a, s.client)

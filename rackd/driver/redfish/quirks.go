@@ -66,6 +66,22 @@ var insertParameters = []struct{ name, value string }{
 	{"Password", "none"},             // Nvidia DGX H100
 }
 
+// webConsoles are where firmwares have their serial console as a WebSocket that their resources do not tell of, by the manager's model
+// in lower case.
+var webConsoles = []struct{ firmware, model, path string }{
+	{"OpenBMC's bmcweb", "openbmc", "/console0"},
+}
+
+// entryCommands are by what the command line of a manager enters the console, where its resources do not tell, by parts of the
+// vendor's name in lower case.
+var entryCommands = []struct {
+	firmware, command string
+	vendors           []string
+}{
+	{"HPE iLO 4 to 6: the virtual serial port", "vsp", []string{"hpe", "hewlett packard enterprise"}},
+	{"Dell iDRAC 7 to 9, whose system shows no SerialConsole", "console com2", []string{"dell"}},
+}
+
 // busyMessages are the ends of the ids of messages with which a BMC refuses what it will take a moment later.
 var busyMessages = []string{
 	"UnableToModifyDuringSystemPOST", // HPE iLO 5 and 6, while the machine starts

@@ -1,8 +1,9 @@
-// Package redfish is the interfaces of machines whose BMC speaks Redfish: power, management, BIOS, firmware, RAID, inspection
-// and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
+// Package redfish is the interfaces of machines whose BMC speaks Redfish: power, management, BIOS, firmware, RAID, inspection,
+// serial console and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
 //
-// It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/outbound, protocol and
-// gofish. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/driver/serialline,
+// rackd/outbound, protocol, gofish, golang.org/x/crypto/ssh and github.com/coder/websocket.
+// Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine carries the work and its epoch in headers.
 //   - Each call reads before it writes, and writes nothing that is already so.
@@ -14,6 +15,7 @@ package redfish
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -55,6 +57,8 @@ type Driver struct {
 	tasks tasksOf
 	// resets are the nodes whose BMC this rackd has told to restart.
 	resets sync.Map
+	// doors give turns at the SSH servers of BMCs, which may refuse a user that Redfish lets in.
+	doors *bmc.Pool[door]
 }
 
 // New returns a driver without any session; Close logs out.
@@ -69,11 +73,14 @@ func New(o Options) *Driver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Dialect = o.Dialect.orOwn()
-	return &Driver{again: newAgains(), pool: &pool{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}}
+	turns := bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log}
+	return &Driver{again: newAgains(), pool: &pool{opts: o, Pool: bmc.NewPool[*session](turns)}, doors: bmc.NewPool[door](turns)}
 }
 
 // Close logs out of every BMC, until ctx ends. No call may follow.
-func (d *Driver) Close(ctx context.Context) error { return d.pool.Close(ctx) }
+func (d *Driver) Close(ctx context.Context) error {
+	return errors.Join(d.pool.Close(ctx), d.doors.Close(ctx))
+}
 
 // Properties names the fields that are read, in driver_info.
 func (d *Driver) Properties() map[string]string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/redfish"
@@ -24,8 +25,12 @@ type session struct {
 	only   string // path of the BMC's only system, once known
 }
 
-// connect logs in.
-func connect(ctx context.Context, a account, o Options) (*session, error) {
+// connect logs in. logins are those whose answers were lost.
+func connect(ctx context.Context, a account, o Options, logins *lostLogins) (*session, error) {
+	basic, err := logins.allow(a)
+	if err != nil {
+		return nil, err
+	}
 	config, err := a.tls(o.CAFolder)
 	if err != nil {
 		return nil, err
@@ -33,9 +38,10 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 	wire := bmc.NewHTTP(bmc.HTTPOptions{Host: a.endpoint[strings.Index(a.endpoint, "://")+3:], TLS: config,
 		ConnectTimeout: o.ConnectTimeout, AnswerTimeout: cmp.Or(a.timeout, o.ReadTimeout), Networks: o.Networks, JSON: true})
 	wire.BeginLogin(ctx)
+	login, began := &watch{HTTP: wire}, time.Now()
 	as := gofish.ClientConfig{
-		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: a.auth == "basic",
-		HTTPClient: &http.Client{Transport: wire, CheckRedirect: bmc.SameHost},
+		Endpoint: a.endpoint, Username: a.user, Password: a.password, BasicAuth: basic || a.auth == "basic",
+		HTTPClient: &http.Client{Transport: login, CheckRedirect: bmc.SameHost},
 	}
 	if o.Dialect.MayLack {
 		if err := rootOf(ctx, wire, a); err != nil {
@@ -49,6 +55,10 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		as.BasicAuth = true
 		client, err = gofish.ConnectContext(context.WithoutCancel(ctx), as)
 	}
+	answered := time.Now()
+	if login.lost {
+		logins.add(a.endpoint, lostLogin{began, answered})
+	}
 	if err != nil {
 		wire.Forget()
 		if code := status(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
@@ -57,6 +67,13 @@ func connect(ctx context.Context, a account, o Options) (*session, error) {
 		return nil, err
 	}
 	s := &session{wire: wire, client: client, token: a.user != "" && !as.BasicAuth}
+	if lost := logins.of(a.endpoint); len(lost) > 0 && s.token {
+		ended, done := reclaim(ctx, client, a, lost, began, answered)
+		if done {
+			logins.forget(a.endpoint)
+		}
+		o.Log.Info("looked for sessions that logins have left whose answers were lost", "bmc", a.endpoint, "logins", len(lost), "ended", ended, "known", done)
+	}
 	o.Log.Debug("connected to the BMC", "bmc", a.endpoint, "user", a.user, "session", s.token)
 	return s, nil
 }

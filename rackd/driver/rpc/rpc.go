@@ -113,6 +113,22 @@ func (d *Driver) Validate(n *node.Document) error {
 	return t.Web.Validate(n, d.opts)
 }
 
+// account is that of the service, which all its machines share: the secret is known to the service, not to a machine.
+func (t target) account() bmc.Web {
+	service := t.Web
+	service.User = t.path + " " + t.algorithm
+	return service
+}
+
+// Account implements driver.Accounted.
+func (*Driver) Account(n *node.Document) string {
+	t, err := parse(n)
+	if err != nil {
+		return ""
+	}
+	return t.account().AccountName()
+}
+
 // LocatesBMC implements driver.Located.
 func (*Driver) LocatesBMC() {}
 
@@ -131,7 +147,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, t.Account(), func(context.Context) (bmc.Stateless, error) {
+	err = d.pool.Use(ctx, t.account().Account(), func(context.Context) (bmc.Stateless, error) {
 		wire, err := t.Open(d.opts)
 		return bmc.Stateless{HTTP: wire}, err
 	}, func(s bmc.Stateless) error { return do(service{s, t}) })
@@ -175,7 +191,7 @@ func sorted(answer bmc.Answer, write bool) (any, error) {
 		said = fmt.Sprintf("error %d: %s", r.Error.Code, r.Error.Message)
 	}
 	switch {
-	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
+	case answer.Status == http.StatusUnauthorized: // 403 is about one machine, and the secret is that of all
 		return nil, bmc.RefusedLogin(bmc.StatusFailure(answer.Status, write, said, nil))
 	case answer.Status != http.StatusOK:
 		return nil, bmc.StatusFailure(answer.Status, write, said, nil)

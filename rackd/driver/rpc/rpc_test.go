@@ -198,3 +198,34 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// The machines of a service share its account: its secret, which the service refuses for all of them or for none.
+func TestMachinesOfAServiceShareItsAccount(t *testing.T) {
+	s, d := newDouble(t), newDriver(t)
+	one, two := s.node(nil), s.node(map[string]any{fieldMachine: "web2"})
+	if a := d.Account(one); a == "" || a != d.Account(two) || strings.Contains(a, "s3cret") {
+		t.Errorf("accounts %q and %q", a, d.Account(two))
+	}
+	for name, other := range map[string]map[string]any{"secret": {fieldSecret: "an0ther"}, "path": {fieldURL: s.Server.URL + "/other"}, "algorithm": {fieldAlgorithm: "sha512"}} {
+		if d.Account(one) == d.Account(s.node(other)) {
+			t.Errorf("another %s, and the same account", name)
+		}
+	}
+	if a := d.Account(&node.Document{}); a != "" {
+		t.Errorf("a node without a service has the account %q", a)
+	}
+	wrong := func(machine string) error {
+		_, err := d.PowerState(t.Context(), s.node(map[string]any{fieldSecret: "an0ther", fieldMachine: machine}))
+		return err
+	}
+	for _, machine := range []string{"web1", "web2", "web1"} {
+		if err := wrong(machine); !errors.Is(err, driver.ErrDenied) {
+			t.Errorf("%s, with a wrong secret: %v", machine, err)
+		}
+	}
+	s.Set(func() {
+		if s.refused != 1 {
+			t.Errorf("the service has refused %d requests, want one: the secret rests for all machines", s.refused)
+		}
+	})
+}

@@ -8,13 +8,11 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
-	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // longest is how much of what a command prints is read.
@@ -36,46 +34,20 @@ var errOver = errors.New("the host has ended the connection")
 func open(ctx context.Context, t target, o bmc.WebOptions) (*session, error) {
 	dial, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
-	wire, err := outbound.Dialer(o.ConnectTimeout, o.Networks.Check).DialContext(dial, "tcp", t.address())
-	if err != nil {
-		return nil, &bmc.Lost{Err: err}
-	}
-	stop := context.AfterFunc(dial, func() { _ = wire.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	config := &xssh.ClientConfig{User: t.user, HostKeyCallback: xssh.InsecureIgnoreHostKey()} // the operator said so, on this node
-	if t.hostKey != nil {
-		config.HostKeyCallback, config.HostKeyAlgorithms = xssh.FixedHostKey(t.hostKey), algorithms(t.hostKey.Type())
-	}
+	host := bmc.SSH{Address: t.address(), User: t.user, Password: t.password, Key: t.signer, HostKey: t.hostKey, HostKeyField: fieldHostKey}
 	if t.signer != nil {
-		config.Auth = append(config.Auth, xssh.PublicKeys(t.signer))
-	} else {
-		config.Auth = append(config.Auth, xssh.Password(t.password))
+		host.Password = "" // it is the passphrase of the key
 	}
-	conn, channels, requests, err := xssh.NewClientConn(wire, t.address(), config)
+	client, err := host.Dial(dial, o.ConnectTimeout, o.Networks)
 	if err != nil {
-		wire.Close()
-		switch {
-		case strings.Contains(err.Error(), "unable to authenticate"):
-			return nil, bmc.RefusedLogin(&bmc.Failure{Class: bmc.Denied, Said: err.Error()})
-		case strings.Contains(err.Error(), "host key mismatch"):
-			return nil, &bmc.Failure{Class: bmc.Invalid, Said: "with another key than " + fieldHostKey + "; correct it if the host has a new one"}
-		}
-		return nil, &bmc.Lost{Err: err}
+		return nil, err
 	}
-	s := &session{xssh.NewClient(conn, channels, requests), o, map[string]string{}, make(chan struct{}), false}
+	s := &session{client, o, map[string]string{}, make(chan struct{}), false}
 	go func() {
 		defer close(s.over)
 		_ = s.client.Wait() // until the connection ends: Drop ends it, too
 	}()
 	return s, nil
-}
-
-// algorithms are those by which a host shows a key of that type.
-func algorithms(keyType string) []string {
-	if keyType == xssh.KeyAlgoRSA {
-		return []string{xssh.KeyAlgoRSASHA512, xssh.KeyAlgoRSASHA256}
-	}
-	return []string{keyType}
 }
 
 // Close implements bmc.Session.

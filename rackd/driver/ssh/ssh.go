@@ -2,7 +2,7 @@
 // its virtualisation: virsh, VirtualBox, VMware ESXi, Parallels and XenServer.
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/libvirt for libvirt's descriptions, rackd/driver/nextboot,
-// rackd/outbound, protocol and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of
+// protocol and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of
 // rackd/driver/bmc. Invariants:
 //   - A machine is the only one with a MAC address of the node's ports. It is looked at again before each order.
 //   - The host's key is checked, unless the operator says on the node that it is not.
@@ -137,10 +137,8 @@ func parse(n *node.Document) (t target, err error) {
 	if err != nil {
 		return refuse(driver.Refuse("%s is no private key in PEM, or %s is not its passphrase", fieldKey, fieldPassword))
 	}
-	if hostKey := n.DriverString(fieldHostKey); !strings.EqualFold(hostKey, "false") {
-		if t.hostKey, _, _, _, err = xssh.ParseAuthorizedKey([]byte(hostKey)); err != nil {
-			return refuse(driver.Refuse("%s is no public key such as \"ssh-ed25519 AAAA…\": it says which host is the right one. false skips the check", fieldHostKey))
-		}
+	if t.hostKey, err = bmc.HostKey(fieldHostKey, n.DriverString(fieldHostKey)); err != nil {
+		return refuse(err)
 	}
 	for _, p := range n.Ports {
 		t.macs = append(t.macs, bare(p.Address))

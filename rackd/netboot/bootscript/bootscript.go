@@ -9,6 +9,7 @@
 package bootscript
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -236,6 +237,32 @@ func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
 	s.Metrics.Script(m.Order.Name)
 	s.Journal.Seen(mac, netboot.PhaseAsked, said(m, "http"))
 	return ipxescript.Words(m, mac, s.Ramdisk(m.Group)), nil
+}
+
+// Installer returns the machine of a node that boots an installer now, and this rackd's servers. Callers are judged as those who ask for a
+// script, and show the id of the boot, which that told them.
+func (s *Scripts) Installer(id, bootID string, from netip.Addr) (netboot.Machine, ipxescript.Ramdisk, error) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return netboot.Machine{}, ipxescript.Ramdisk{}, ErrBadName
+	}
+	m, ok := s.Directory.ByUUID(u.String())
+	if !ok {
+		return m, ipxescript.Ramdisk{}, ErrUnknown
+	}
+	refuse := func(why error, todo string) (netboot.Machine, ipxescript.Ramdisk, error) {
+		s.warn("file of an installer refused", "node", m.UUID, "from", from, "given", m.Addresses, "error", why, "todo", todo)
+		return netboot.Machine{}, ipxescript.Ramdisk{}, why
+	}
+	switch trust := m.Judge(from); {
+	case trust == netboot.Foreign:
+		return refuse(ErrForeign, "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
+	case trust == netboot.Unheard || m.Order.Again:
+		return refuse(ErrLater, "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
+	case m.Order.Load == nil || m.Order.Load.Installer == nil || m.BootID == "" || subtle.ConstantTimeCompare([]byte(m.BootID), []byte(bootID)) != 1:
+		return refuse(ErrNothing, "this boot of the installer is over: if the machine still runs it, switch it off")
+	}
+	return m, s.Ramdisk(m.Group), nil
 }
 
 func said(m netboot.Machine, via string) string {

@@ -2,7 +2,7 @@
 // files change.
 //
 // It may import protocol/secretfile. Firmware has no client certificates, and what it loads is open to each host
-// (rackd/netboot): TLS shows a machine that it talks to its rack. Invariants: a certificate that does not name rackd's address is
+// (rackd/netboot): TLS shows a machine that it talks to its rack. Invariants: a certificate that does not name each of rackd's addresses is
 // refused at the start, because firmware compares the two; a later file that cannot be used changes nothing, and the log says so.
 package boottls
 
@@ -34,9 +34,9 @@ type Files struct{ Certificate, Key string }
 
 // keeper holds the certificate that is shown now.
 type keeper struct {
-	files   Files
-	address netip.Addr
-	log     *slog.Logger
+	files     Files
+	addresses []netip.Addr
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	shown  *tls.Certificate
@@ -44,10 +44,10 @@ type keeper struct {
 	failed [2]time.Time // the same, of files that could not be used
 }
 
-// Open reads the files and returns a configuration for a server at an address. It fails where they do not fit each other or the
-// address. The configuration is safe for concurrent use.
-func Open(f Files, address netip.Addr, log *slog.Logger) (*tls.Config, error) {
-	k := &keeper{files: f, address: address, log: log}
+// Open reads the files and returns a configuration for a server at some addresses. It fails where they do not fit each other or the
+// addresses. The configuration is safe for concurrent use.
+func Open(f Files, addresses []netip.Addr, log *slog.Logger) (*tls.Config, error) {
+	k := &keeper{files: f, addresses: addresses, log: log}
 	secretfile.Check(f.Key, log)
 	c, err := k.load()
 	if err != nil {
@@ -70,8 +70,10 @@ func (k *keeper) load() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the certificate for firmware: %w", err)
 	}
-	if err := c.Leaf.VerifyHostname(k.address.String()); err != nil {
-		return nil, fmt.Errorf("the certificate for firmware, %s: firmware compares it with the address that it is told: give it the alternative name IP:%s: %w", k.files.Certificate, k.address, err)
+	for _, a := range k.addresses {
+		if err := c.Leaf.VerifyHostname(a.String()); err != nil {
+			return nil, fmt.Errorf("the certificate for firmware, %s: firmware compares it with the address that it is told: give it the alternative name IP:%s: %w", k.files.Certificate, a, err)
+		}
 	}
 	return &c, nil
 }

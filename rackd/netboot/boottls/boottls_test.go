@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-var here = netip.MustParseAddr("127.0.0.1")
+var here = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 
 // issue writes a certificate that names an address, and its key, and returns it.
 func issue(t *testing.T, f Files, address string, serial int64, at time.Time) []byte {

@@ -7,12 +7,14 @@
 //	GET /boot/script                 what a machine is to do; by MAC or UUID
 //	GET /boot/program/{mac}/{name}   what its firmware is to start without a boot program; the name says for which architecture
 //	GET /boot/parameters             what its agent would have been told by a script; by MAC
+//	GET /boot/installer/{node}/{boot}/…  an installer's kickstart, which holds the token of its boot, and its files
 //	GET /files/{name}                the boot files: programs, kernel and ramdisk, alike for all
 //
 // Nothing here changes anything. Images are served by rackd/imagecache.
 package bootweb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,9 +38,17 @@ type Config struct {
 	Files   *bootfiles.Files
 	// Scripts answers /boot/script.
 	Scripts *bootscript.Scripts
+	// Kickstarts makes those of installers; nil: there are none.
+	Kickstarts Kickstarts
 	// Strangers bounds what is logged of them; nil: by the defaults.
 	Strangers *strangers.Gate
 	Log       *slog.Logger
+}
+
+// Kickstarts makes the kickstart of a boot. Safe for concurrent use.
+type Kickstarts interface {
+	// Kickstart returns the text for a machine that boots an installer; image is where that finds the content of the disk.
+	Kickstart(ctx context.Context, m netboot.Machine, image string) (string, error)
 }
 
 type web struct {
@@ -56,6 +66,7 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
 	mux.HandleFunc("GET "+netboot.ProgramPath+"{mac}/{name}", w.program)
 	mux.HandleFunc("GET "+agentapi.ParametersPath, w.parameters)
+	mux.HandleFunc("GET "+netboot.InstallerPath+"{node}/{boot}/{file...}", w.installer)
 	mux.HandleFunc("GET /files/{name}", func(rw http.ResponseWriter, r *http.Request) {
 		w.file(rw, r, r.PathValue("name"), r.URL.Query().Get("mac"))
 	})

@@ -51,7 +51,11 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 		string(m.Options.Get(dhcpv4.OptionUserClassInformation)) == "iPXE" {
 		return clientIPXE
 	}
-	vendor := m.ClassIdentifier()
+	return clientOfClass(m.ClassIdentifier(), m.ClientArch())
+}
+
+// clientOfClass tells the kind by a vendor class and the architectures that the client names.
+func clientOfClass(vendor string, named []iana.Arch) client {
 	if vendor == agentapi.BootClass {
 		return clientAgent
 	}
@@ -59,7 +63,7 @@ func clientOf(m *dhcpv4.DHCPv4) client {
 	if !http && !strings.HasPrefix(vendor, "PXEClient") {
 		return clientPlain
 	}
-	for _, a := range architecturesOf(m) {
+	for _, a := range architecturesOf(vendor, named) {
 		if c, known := architectures[a]; known {
 			return overHTTP(c, http)
 		}
@@ -82,12 +86,12 @@ func overHTTP(c client, http bool) client {
 
 var classArch = regexp.MustCompile(`^(?:PXE|HTTP)Client:Arch:(\d{5})`)
 
-// architecturesOf are those of option 93, else that of the vendor class, which PXE writes there too.
-func architecturesOf(m *dhcpv4.DHCPv4) []iana.Arch {
-	if list := m.ClientArch(); len(list) > 0 {
-		return list
+// architecturesOf are those that the client names, else that of the vendor class, which PXE writes there too.
+func architecturesOf(vendor string, named []iana.Arch) []iana.Arch {
+	if len(named) > 0 {
+		return named
 	}
-	if f := classArch.FindStringSubmatch(m.ClassIdentifier()); f != nil {
+	if f := classArch.FindStringSubmatch(vendor); f != nil {
 		if n, err := strconv.ParseUint(f[1], 10, 16); err == nil {
 			return []iana.Arch{iana.Arch(n)}
 		}
@@ -95,20 +99,25 @@ func architecturesOf(m *dhcpv4.DHCPv4) []iana.Arch {
 	return nil
 }
 
-// programOf is the boot program for a kind of firmware, empty if there is none.
-func (s *Server) programOf(c client) string {
-	name := map[client]string{clientBIOS: s.cfg.Programs.BIOS, clientUEFI64: s.cfg.Programs.UEFI64, clientHTTP64: s.cfg.Programs.UEFI64,
-		clientARM64: s.cfg.Programs.ARM64, clientHTTPARM64: s.cfg.Programs.ARM64}[c]
-	if name != "" && s.cfg.Serves != nil && !s.cfg.Serves(name) {
+// forClient is the boot program for a kind of firmware, empty if there is none. serves says whether a program is there; nil: all are.
+func (p Programs) forClient(c client, serves func(string) bool) string {
+	name := map[client]string{clientBIOS: p.BIOS, clientUEFI64: p.UEFI64, clientHTTP64: p.UEFI64, clientARM64: p.ARM64, clientHTTPARM64: p.ARM64}[c]
+	if name != "" && serves != nil && !serves(name) {
 		return ""
 	}
 	return name
 }
 
-// direct reports whether a kind of firmware is to load the ramdisk as one program: the order says so, and there is one for it.
+func (s *Server) programOf(c client) string { return s.cfg.Programs.forClient(c, s.cfg.Serves) }
+
 func (s *Server) direct(c client, machine netboot.Machine) bool {
+	return startsRamdisk(c, machine, s.cfg.Serves)
+}
+
+// startsRamdisk reports whether a kind of firmware is to load the ramdisk as one program: the order says so, and there is one for it.
+func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) bool {
 	if c == clientARM64 || c == clientHTTPARM64 { // few racks have one
-		return machine.Order.Direct && s.cfg.Serves != nil && s.cfg.Serves(bootfiles.UKIARM64)
+		return machine.Order.Direct && serves != nil && serves(bootfiles.UKIARM64)
 	}
 	return machine.Order.Direct && (c == clientUEFI64 || c == clientHTTP64)
 }
@@ -151,7 +160,7 @@ func (s *Server) boots(m *dhcpv4.DHCPv4, machine netboot.Machine) bool {
 	}
 	s.cfg.Metrics.DHCPDropped("program")
 	s.programLog.Do(func() {
-		s.cfg.Log.Warn("DHCP client gets no boot program: there is none for its firmware", "mac", m.ClientHWAddr.String(), "architectures", fmt.Sprint(architecturesOf(m)), "vendor_class", m.ClassIdentifier(),
+		s.cfg.Log.Warn("DHCP client gets no boot program: there is none for its firmware", "mac", m.ClientHWAddr.String(), "architectures", fmt.Sprint(architecturesOf(m.ClassIdentifier(), m.ClientArch())), "vendor_class", m.ClassIdentifier(),
 			"todo", "boot the machine by BIOS, UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it, or give rackd its ramdisk as one program (--uki, --uki-arm64)")
 	})
 	return false

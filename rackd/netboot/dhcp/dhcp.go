@@ -1,11 +1,12 @@
 // Package dhcp is rackd's DHCP server: addresses for the machines it knows, and
 // the boot program that fits each kind of client. In proxy mode it adds the boot
-// program beside an existing server that gives the addresses.
+// program beside an existing server that gives the addresses. Server speaks IPv4, Server6 speaks DHCPv6: they
+// have the pool of addresses in common, the kinds of clients and what strangers may do.
 //
 // It may import rackd/netboot and rackd/strangers. Machines without a port get no answer, unless
-// discovery is on, so it can share a network with others. With discovery they get a part of the range. One server serves the
-// subnet of its interface, and those that relays bring it, each with a range of its own (subnet.go); a proxy also the networks that
-// it is told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
+// discovery is on, so it can share a network with others. With discovery they get a part of the range. A server serves the
+// subnet of its interface, and those that relays bring it, each with a range of its own (subnet.go, six.go); a proxy and a Server6
+// also the networks that they are told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
 // no machine's address away. A release is not believed. A request from another network is not heeded,
 // and an address that another server gives is believed of a network that is served only.
 //
@@ -135,6 +136,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Mode == Proxy {
 		return s, nil
+	}
+	if !c.From.Is4() || !c.To.Is4() {
+		return nil, fmt.Errorf("DHCP range %s-%s is not a range of IPv4 addresses: give the first and the last", c.From, c.To)
 	}
 	p, err := openPool(c)
 	if err != nil {

@@ -165,14 +165,15 @@ func (f *leaseFile) replace(leases []lease) (err error) {
 	}
 	dir := filepath.Dir(f.path)
 	// Who crashed while it wrote has left one behind.
-	if old, err := filepath.Glob(filepath.Join(dir, ".leases-*")); err == nil {
+	beside := "." + filepath.Base(f.path) + "-*" // other pools' files may be in the folder
+	if old, err := filepath.Glob(filepath.Join(dir, beside)); err == nil {
 		for _, name := range old {
 			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
 	}
-	next, err := os.CreateTemp(dir, ".leases-*")
+	next, err := os.CreateTemp(dir, beside)
 	if err != nil {
 		return err
 	}

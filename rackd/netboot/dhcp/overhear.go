@@ -66,10 +66,18 @@ func (s *Server) Address(mac string) (netip.Addr, bool) {
 	if s.pool != nil {
 		return s.newest(mac)
 	}
-	s.heard.mu.Lock()
-	defer s.heard.mu.Unlock()
-	o, ok := s.heard.by[mac]
-	return o.at, ok && o.until.After(s.cfg.Now())
+	a := s.heard.at(mac, s.cfg.Now())
+	return a, a.IsValid()
+}
+
+// at returns the address that was learnt of a machine; zero for none.
+func (h *heard) at(mac string, now time.Time) netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o, ok := h.by[mac]; ok && o.until.After(now) {
+		return o.at
+	}
+	return netip.Addr{}
 }
 
 // Hears reports whether machines that boot speak DHCP with this server.

@@ -1,11 +1,13 @@
 package dhcp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"iter"
 	"log/slog"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -48,6 +50,7 @@ type lease struct {
 // byMAC[l.MAC] == l.Address for each lease of byAddr that is not declined.
 type pool struct {
 	from, to netip.Addr
+	size     uint32 // addresses of the range
 	subnet   netip.Prefix
 	reserved map[netip.Addr]bool // never given to a machine, in the range or not
 	ttl      time.Duration
@@ -74,16 +77,17 @@ var errStrangersFull = errors.New("machines that are not enrolled have their par
 
 var errPoolFull = errors.New("no free address is left in the DHCP range")
 
-// openPool returns a pool with the leases of c.LeaseFile.
+// openPool returns a pool with the leases of c.LeaseFile. Its range is one of IPv4 or of IPv6.
 func openPool(c Config) (*pool, error) {
-	if !c.From.Is4() || !c.To.Is4() || c.To.Less(c.From) {
-		return nil, fmt.Errorf("DHCP range %s-%s is not a range of IPv4 addresses: give the first and the last", c.From, c.To)
+	if !c.From.IsValid() || c.From.Is4() != c.To.Is4() || c.From.Zone() != "" || c.To.Less(c.From) {
+		return nil, fmt.Errorf("DHCP range %s-%s is not a range of addresses of one kind: give the first and the last", c.From, c.To)
 	}
-	if n := uint64(number(c.To)-number(c.From)) + 1; n > maxRange {
-		return nil, fmt.Errorf("DHCP range %s-%s has %d addresses: at most %d are possible", c.From, c.To, n, maxRange)
+	n, ok := number(c.From, c.To)
+	if !ok || n >= maxRange {
+		return nil, fmt.Errorf("DHCP range %s-%s has too many addresses: at most %d are possible", c.From, c.To, maxRange)
 	}
 	ones, _ := c.Mask.Size()
-	p := &pool{from: c.From, to: c.To, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log, probe: c.Probe,
+	p := &pool{from: c.From, to: c.To, size: n + 1, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log, probe: c.Probe,
 		stranger: func(mac string) bool { return false }, beyond: func() {},
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
 		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}, probed: map[netip.Addr]probed{}}
@@ -92,15 +96,17 @@ func openPool(c Config) (*pool, error) {
 	}
 	if c.Discovery {
 		p.stranger = func(mac string) bool { _, known := c.Directory.ByMAC(mac); return !known }
-		p.most = max(1, int(number(c.To)-number(c.From)+1)*c.Strangers.Range/100)
+		p.most = max(1, int(p.size)*c.Strangers.Range/100)
 		p.beyond = func() { c.Strangers.Refuse(strangers.Addresses) }
 	}
 	for _, d := range c.DNS {
 		p.reserved[d] = true
 	}
-	if ones < 31 { // the subnet's own and its broadcast address
+	if ones < c.From.BitLen()-1 { // the subnet's own address, which is all routers' in IPv6
 		p.reserved[p.subnet.Addr()] = true
-		p.reserved[address(number(p.subnet.Addr())|^uint32(0)>>ones)] = true
+	}
+	if c.From.Is4() && ones < 31 {
+		p.reserved[broadcast(p.subnet)] = true
 	}
 	leases, err := load(c.LeaseFile, c.Log)
 	if err != nil {
@@ -142,7 +148,7 @@ func (p *pool) givable(a netip.Addr) bool {
 
 // usable reports whether a machine may have a: another server's range may hold it.
 func (p *pool) usable(a netip.Addr) bool {
-	return a.Is4() && p.subnet.Contains(a) && !p.reserved[a]
+	return a.Zone() == "" && p.subnet.Contains(a) && !p.reserved[a]
 }
 
 // put records l in place of what its machine and its address had.
@@ -310,10 +316,10 @@ func (p *pool) choose(mac string) (netip.Addr, error) {
 func (p *pool) inOrder(mac string) iter.Seq[netip.Addr] {
 	h := fnv.New32a()
 	h.Write([]byte(mac))
-	n := number(p.to) - number(p.from) + 1
+	n := p.size
 	return func(yield func(netip.Addr) bool) {
 		for i := range n {
-			if !yield(address(number(p.from) + (h.Sum32()%n+i)%n)) {
+			if !yield(address(p.from, (h.Sum32()%n+i)%n)) {
 				return
 			}
 		}
@@ -350,12 +356,24 @@ func (p *pool) taken() int {
 	return len(p.byAddr)
 }
 
-// number and address convert between an IPv4 address and its 32 bits.
-func number(a netip.Addr) uint32 {
-	b := a.As4()
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+// number is how far an address is behind the first of a range; ok is false for one that is before it, or far away.
+func number(from, a netip.Addr) (n uint32, ok bool) {
+	f, x := from.As16(), a.As16()
+	d := binary.BigEndian.Uint64(x[8:]) - binary.BigEndian.Uint64(f[8:])
+	return uint32(d), [8]byte(f[:8]) == [8]byte(x[:8]) && d <= math.MaxUint32
 }
 
-func address(n uint32) netip.Addr {
-	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+// address is the one that number gives n for.
+func address(from netip.Addr, n uint32) netip.Addr {
+	b := from.As16()
+	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])+uint64(n))
+	if from.Is4() {
+		return netip.AddrFrom16(b).Unmap()
+	}
+	return netip.AddrFrom16(b)
+}
+
+// broadcast is the last address of an IPv4 subnet.
+func broadcast(subnet netip.Prefix) netip.Addr {
+	return address(subnet.Masked().Addr(), ^uint32(0)>>subnet.Bits())
 }

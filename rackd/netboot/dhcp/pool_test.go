@@ -213,7 +213,7 @@ func FuzzPool(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, move := range moves {
-			mac, a := string(rune('a'+move>>3&3)), address(number(p.from)+uint32(move>>5&7))
+			mac, a := string(rune('a'+move>>3&3)), address(p.from, uint32(move>>5&7))
 			switch move & 7 {
 			case 0:
 				p.offer(mac, a)

@@ -106,8 +106,8 @@ func (p *pool) stale() (list []netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	for i := range min(number(p.to)-number(p.from)+1, maxAhead) {
-		a := address(number(p.from) + i)
+	for i := range min(p.size, maxAhead) {
+		a := address(p.from, i)
 		if l, taken := p.byAddr[a]; p.reserved[a] || taken && l.Until.After(now) || p.probed[a].until.After(now.Add(ahead)) {
 			continue
 		}

@@ -71,51 +71,6 @@ func (s *Server) near(from net.Addr) bool {
 	return a.IsValid() && s.served(a)
 }
 
-// maxWaiting bounds the replies that wait for the disk; clients ask again.
-const maxWaiting = 256
-
-// outgoing is a reply and where it goes; without a reply it makes what the pool noted last.
-type outgoing struct {
-	m, reply *dhcpv4.DHCPv4
-	to       net.Addr
-}
-
-// send sends replies until there are no more. What waits together is made to last together,
-// in the lease file, before any of it is sent.
-func (s *Server) send(ctx context.Context, conn net.PacketConn, waiting <-chan outgoing) {
-	for first := range waiting {
-		batch := []outgoing{first}
-		for more := true; more && len(batch) < maxWaiting; {
-			select {
-			case o, open := <-waiting:
-				if more = open; open {
-					batch = append(batch, o)
-				}
-			default:
-				more = false
-			}
-		}
-		for _, p := range s.pools() {
-			p.flush()
-		}
-		for _, o := range batch {
-			if o.reply == nil {
-				continue
-			}
-			if _, err := conn.WriteTo(o.reply.ToBytes(), o.to); err != nil {
-				if ctx.Err() == nil {
-					s.cfg.Metrics.DHCPDropped("error")
-				}
-				if ctx.Err() == nil && s.lines.OfStranger() {
-					s.cfg.Log.Error("DHCP reply not sent", "mac", o.m.ClientHWAddr.String(), "to", o.to.String(), "error", err)
-				}
-				continue
-			}
-			s.cfg.Metrics.DHCPReply(o.reply.MessageType().String(), clientOf(o.m).String())
-		}
-	}
-}
-
 func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 	answer func(*dhcpv4.DHCPv4, net.Addr) (*dhcpv4.DHCPv4, net.Addr, error)) error {
 	defer conn.Close()
@@ -124,7 +79,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 	waiting := make(chan outgoing, maxWaiting)
 	probes, stopProbing := context.WithCancel(ctx)
 	sent := make(chan struct{})
-	go func() { defer close(sent); s.send(ctx, conn, waiting) }()
+	go func() { defer close(sent); send(ctx, conn, waiting, s.posted()) }()
 	var probing sync.WaitGroup
 	defer func() { stopProbing(); probing.Wait(); close(waiting); <-sent }()
 	buf := make([]byte, 4096) // longer packets are cut, and then unreadable
@@ -174,7 +129,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 			to = nil // what was overheard is to last, too
 		}
 		select {
-		case waiting <- outgoing{m, reply, to}:
+		case waiting <- letter(m, reply, to):
 		default: // who waits makes all last
 			if reply == nil {
 				continue
@@ -182,6 +137,19 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 			s.cfg.Metrics.DHCPDropped("busy")
 		}
 	}
+}
+
+// letter is a reply as send takes it, also one that is none.
+func letter(m, reply *dhcpv4.DHCPv4, to net.Addr) outgoing {
+	if reply == nil {
+		return outgoing{}
+	}
+	return outgoing{packet: reply.ToBytes(), to: to, mac: m.ClientHWAddr.String(), kind: reply.MessageType().String(), client: clientOf(m).String()}
+}
+
+// posted is what becomes of the replies of the server, and of those for its further subnets.
+func (s *Server) posted() post {
+	return post{pools: s.pools(), metrics: s.cfg.Metrics, lines: s.lines, log: s.cfg.Log}
 }
 
 // later answers a machine whose address has to be probed first.
@@ -192,7 +160,7 @@ func (s *Server) later(ctx context.Context, m *dhcpv4.DHCPv4, waiting chan<- out
 		s.failed(m, err)
 	case reply != nil:
 		select {
-		case waiting <- outgoing{m, reply, destination(m, reply)}:
+		case waiting <- letter(m, reply, destination(m, reply)):
 		case <-ctx.Done():
 		}
 	}

@@ -472,7 +472,7 @@ func TestStrangersLeaveAddressesToMachines(t *testing.T) {
 	s := newServer(t, config)
 	stranger := func(i int) string { return fmt.Sprintf("02:00:00:00:00:%02x", i) }
 	for i := range 8 {
-		at := address(number(s.cfg.From) + uint32(i))
+		at := address(s.cfg.From, uint32(i))
 		ask := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(at.AsSlice()))
 		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeDiscover, ask))
 		s.Answer(message(t, stranger(i), dhcpv4.MessageTypeRequest, ask))

@@ -11,11 +11,12 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// Subnet is a network whose machines reach the server by relays, or by a router once they have an address.
+// Subnet is a network and the part of it that is given to machines. Those of a further network reach the server by relays, or by a
+// router once they have an address.
 type Subnet struct {
 	Prefix   netip.Prefix
-	From, To netip.Addr // both are given to machines
-	Router   netip.Addr
+	From, To netip.Addr // both are given
+	Router   netip.Addr // of a further network of IPv4; in IPv6 routers advertise themselves
 }
 
 // addSubnets makes a server for each subnet, with leases of its own. Their addresses are offered without a probe, which crosses no

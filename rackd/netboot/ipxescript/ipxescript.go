@@ -90,10 +90,7 @@ func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
 		return
 	}
-	what := "the ramdisk"
-	if m.Order.Load.Instance {
-		what = "the instance"
-	}
+	what := What(m)
 	list, err := CommandLine(m, mac, r)
 	if err != nil {
 		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
@@ -182,11 +179,25 @@ func CommandLine(m netboot.Machine, mac string, r Ramdisk) ([]string, error) {
 	if l.Instance {
 		list = instanceParams
 	}
+	if l.Installer != nil {
+		list = installerParams
+	}
 	words := list(m, mac, r)
 	if n := lengthOf(words) + len(named) + 1; n > agentapi.MaxCommandLine {
 		return nil, fmt.Errorf("the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", n, agentapi.MaxCommandLine, lengthOf(l.Params), lengthOf(r.Params))
 	}
 	return words, nil
+}
+
+// What names what a machine that has something to load loads, for people.
+func What(m netboot.Machine) string {
+	switch {
+	case m.Order.Load.Installer != nil:
+		return "the installer"
+	case m.Order.Load.Instance:
+		return "the instance"
+	}
+	return "the ramdisk"
 }
 
 // errNoInstance: the instance's files are no longer named.
@@ -212,6 +223,32 @@ func instanceParams(m netboot.Machine, _ string, r Ramdisk) (list []string) {
 		if p != "" {
 			list = append(list, word(p))
 		}
+	}
+	return list
+}
+
+// installerParams are the words of the command line of an installer's kernel: what the instance asks for, and where the installer
+// finds its kickstart and its system. Each rackd that may be asked has both. An installer tries them in their order where the
+// parameter with .all says so, and an old one the last alone.
+func installerParams(m netboot.Machine, mac string, r Ramdisk) []string {
+	list := instanceParams(m, mac, r)
+	servers := append(r.Others[:len(r.Others):len(r.Others)], r.Server)
+	each := func(name, file string) {
+		for _, s := range servers {
+			list = append(list, word(name+"="+netboot.InstallerURL(s.HTTP, m, file)))
+		}
+		if len(servers) > 1 {
+			list = append(list, name+".all")
+		}
+	}
+	each("inst.ks", netboot.InstallerKickstart)
+	if i := m.Order.Load.Installer; i.Stage2.URL != "" {
+		each("inst.stage2", netboot.InstallerStage2)
+	} else {
+		list = append(list, word("inst.repo="+i.Repository))
+	}
+	if mac != "" {
+		list = append(list, agentapi.ParamBootMAC+"=01-"+strings.ReplaceAll(mac, ":", "-"))
 	}
 	return list
 }
@@ -258,9 +295,17 @@ func Params(m netboot.Machine, r Ramdisk) (list []string) {
 func WriteUnheard(m netboot.Machine, mac string, r Ramdisk) string {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n")
-	fmt.Fprintf(&b, "echo Ironyard: the boot waits.\necho Reason: no rackd has seen which address this machine was given\necho Asking again in %d s.\nsleep %d\ndhcp netX ||\n", RetrySeconds, RetrySeconds)
+	fmt.Fprintf(&b, "echo Ironyard: the boot waits.\necho Reason: no rackd has seen which address this machine was given\necho Asking again in %d s.\nsleep %d\n%s netX ||\n", RetrySeconds, RetrySeconds, configures(r))
 	chain(&b, m, mac, append([]Server{r.Server}, r.Others...))
 	return b.String()
+}
+
+// configures is iPXE's command that has it speak DHCP by the version of IP that leads to the server.
+func configures(r Ramdisk) string {
+	if strings.HasPrefix(r.HTTP, "http://[") {
+		return "ifconf --configurator ipv6"
+	}
+	return "dhcp"
 }
 
 // WriteForeign is for a caller that has another address than the machine was given. It says nothing of the node.

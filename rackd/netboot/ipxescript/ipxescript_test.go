@@ -43,6 +43,14 @@ func TestGolden(t *testing.T) {
 			m.Order = bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
 				Params: []string{"root=/dev/ram0", "text", "console=tty0 || shell", "a=b"}})
 		},
+		"installer": func(m *netboot.Machine) {
+			m.Order = bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Instance: true, Params: []string{"text", "inst.sshd"}, Installer: &bootorder.Installer{Stage2: bootorder.File{URL: "http://10.77.0.1:8080/images/s"}, Ending: ".tgz"}})
+		},
+		"installer-repository": func(m *netboot.Machine) {
+			m.Order = bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
+				Instance: true, Params: []string{"text"}, Installer: &bootorder.Installer{Repository: "http://mirror.example/os/ || shell"}})
+		},
 		"instance-gone": func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
 		"instance-image": func(m *netboot.Machine) {
 			m.State, m.BootMode = "active", "bios"
@@ -102,6 +110,19 @@ func TestOthersAreAskedWhenTheServerHasGone(t *testing.T) {
 	}
 }
 
+// An installer tries the kickstart and the system of each rackd, this one's last: an old installer knows the last alone.
+func TestInstallersKnowTheOthers(t *testing.T) {
+	r := files
+	r.Others = []Server{{"http://10.77.0.2:8080", "tftp://10.77.0.2"}}
+	m := netboot.Machine{UUID: "u", BootID: "b/?", Order: bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://x/k"}, Initramfs: bootorder.File{URL: "http://x/r"},
+		Instance: true, Installer: &bootorder.Installer{Stage2: bootorder.File{URL: "http://x/s"}}})}
+	want := "inst.ks=http://10.77.0.2:8080/boot/installer/u/b%2F%3F/ks.cfg inst.ks=" + r.HTTP + "/boot/installer/u/b%2F%3F/ks.cfg inst.ks.all " +
+		"inst.stage2=http://10.77.0.2:8080/boot/installer/u/b%2F%3F/stage2 inst.stage2=" + r.HTTP + "/boot/installer/u/b%2F%3F/stage2 inst.stage2.all BOOTIF=01-52-54-00-00-00-01 "
+	if got := Write(m, "52:54:00:00:00:01", r); !strings.Contains(got, want) || strings.Contains(got, "ipa-") {
+		t.Errorf("the script is\n%s\nwant %s", got, want)
+	}
+}
+
 func TestByUUIDTheInterfaceIsLeftToIPXE(t *testing.T) {
 	got := Write(netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{})}, "", files)
 	for _, want := range []string{"BOOTIF=01-${netX/mac:hexhyp}", "/boot/script?uuid=11111111-1111-4111-8111-111111111111", "/files/kernel initrd=ramdisk"} {
@@ -131,6 +152,22 @@ func TestStrangersAreToldNothingOfTheNode(t *testing.T) {
 
 // Whom the agent calls and believes comes last on the line, where it wins, and no node's
 // parameter of that name is on it.
+// By IPv6 a machine speaks DHCPv6 before it asks again, and URLs hold the address as iPXE reads it.
+func TestByIPv6(t *testing.T) {
+	r := files
+	r.Server, r.Doors = Server{HTTP: "http://[fd00::1]:8080", TFTP: "tftp://[fd00::1]"}, []string{"https://[fd00::1]:6386"}
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{}), BootID: "s3cret"}
+	if got := WriteUnheard(m, "52:54:00:00:00:01", r); !strings.Contains(got, "\nifconf --configurator ipv6 netX ||\nchain --replace http://[fd00::1]:8080/boot/script?mac=") {
+		t.Errorf("an address is not known:\n%s", got)
+	}
+	got := Write(m, "52:54:00:00:00:01", r)
+	for _, want := range []string{"kernel http://[fd00::1]:8080/files/kernel?mac=", "initrd --name ramdisk http://[fd00::1]:8080/files/ramdisk?mac=", " ipa-api-url=https://[fd00::1]:6386/boot/s3cret "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestOwnWordsWin(t *testing.T) {
 	m := netboot.Machine{UUID: "u", Order: bootorder.Ramdisk(bootorder.Load{}), State: "inspect wait", BootID: "s3cret"}
 	for _, name := range []string{"ipa-api-url", "IPA-API-URL", "ipa_api_url", `"ipa-api-url`, "ironyard-api-fingerprint", "ironyard-node", "BOOTIF", "initrd", "ipa-guard-special-filesystems", "ipa-insecure", "ipa-inspection-callback-url"} {

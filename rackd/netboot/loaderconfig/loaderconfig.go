@@ -54,10 +54,7 @@ func prepare(m netboot.Machine, mac string, r ipxescript.Ramdisk) (p ready, err 
 	if p.kernel, err = locate(l.Kernel, mac, r.Kernel, netboot.OwnKernel); err != nil {
 		return p, err
 	}
-	p.what = "the ramdisk"
-	if l.Instance {
-		p.what = "the instance"
-	}
+	p.what = ipxescript.What(m)
 	p.ramdisk, err = locate(l.Initramfs, mac, racks, netboot.OwnRamdisk)
 	return p, err
 }

@@ -31,6 +31,7 @@ type message struct {
 	source     netip.Addr
 	advertises bool          // else it solicits
 	lifetime   time.Duration // of an advertisement
+	dhcp       bool          // an advertisement sends hosts to DHCPv6
 }
 
 // read reads a frame that came to the interface with the MAC address own. Advertisements count that all hosts, or
@@ -54,20 +55,27 @@ func read(frame []byte, own net.HardwareAddr) (m message, ok bool) {
 	case *ndp.RouterSolicitation:
 		return m, m.source.IsUnspecified() || m.source.IsLinkLocalUnicast()
 	case *ndp.RouterAdvertisement:
-		m.advertises, m.lifetime = true, p.RouterLifetime
+		m.advertises, m.lifetime, m.dhcp = true, p.RouterLifetime, p.ManagedConfiguration || p.OtherConfiguration
 		return m, m.source.IsLinkLocalUnicast() && (bytes.Equal(to, allNodesMAC) || bytes.Equal(to, own))
 	}
 	return m, false
 }
 
 // advertisement is the answer to a solicitation. It goes to the machine's MAC address also where the machine has
-// no IPv6 address yet (RFC 6085).
-func advertisement(mac net.HardwareAddr, to message) []byte {
+// no IPv6 address yet (RFC 6085). With a prefix it sends the machine to DHCPv6, and says that the prefix is on the link:
+// an address by DHCPv6 says nothing of that. It makes no host give itself an address. The prefix stays until the
+// machine starts again, because the server repeats nothing.
+func advertisement(mac net.HardwareAddr, to message, prefix netip.Prefix) []byte {
 	destination := to.source
 	if destination.IsUnspecified() {
 		destination = allNodes
 	}
-	return frame(mac, to.from, linkLocal(mac), destination, &ndp.RouterAdvertisement{Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: mac}}})
+	a := &ndp.RouterAdvertisement{Options: []ndp.Option{&ndp.LinkLayerAddress{Direction: ndp.Source, Addr: mac}}}
+	if prefix.IsValid() {
+		a.ManagedConfiguration, a.OtherConfiguration = true, true
+		a.Options = append(a.Options, &ndp.PrefixInformation{Prefix: prefix.Masked().Addr(), PrefixLength: uint8(prefix.Bits()), OnLink: true, ValidLifetime: ndp.Infinity, PreferredLifetime: ndp.Infinity})
+	}
+	return frame(mac, to.from, linkLocal(mac), destination, a)
 }
 
 // solicitation asks routers to say that they are there.

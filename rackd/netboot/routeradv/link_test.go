@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,7 @@ func (hosts) ByMAC(string) (netboot.Machine, bool) {
 func TestOnALink(t *testing.T) {
 	inside := os.Getenv("ROUTERADV_INSIDE")
 	if inside == "" {
-		for _, beside := range []string{"nobody", "radvd"} {
+		for _, beside := range []string{"nobody", "radvd", "nobody, with DHCPv6"} {
 			t.Run(beside, func(t *testing.T) {
 				t.Parallel()
 				outside(t, beside)
@@ -44,11 +46,14 @@ func TestOnALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := prometheus.NewRegistry()
+	reg, dhcp := prometheus.NewRegistry(), DHCP{}
+	if inside == withDHCP {
+		dhcp.Prefix = netip.MustParsePrefix("fd00:77::/64")
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- New(link, hosts{}, netboot.NewMetrics(reg), slog.New(slog.NewTextHandler(os.Stdout, nil))).Serve(ctx)
+		ended <- New(link, hosts{}, dhcp, netboot.NewMetrics(reg), slog.New(slog.NewTextHandler(os.Stdout, nil))).Serve(ctx)
 	}()
 	time.Sleep(listensFirst + time.Second)
 	machine := os.Getenv("ROUTERADV_MACHINE")
@@ -74,12 +79,38 @@ func TestOnALink(t *testing.T) {
 	switch {
 	case inside == "radvd" && (sent() > 0 || !strings.Contains(routes, "proto ra")):
 		t.Errorf("beside a router: %v kinds of answers were sent, the machine has %q", sent(), routes)
-	case inside == "nobody" && (sent() != 1 || routes != ""):
+	case inside != "radvd" && (sent() != 1 || routes != ""):
 		t.Errorf("without a router: %v kinds of answers were sent, the machine has %q", sent(), routes)
+	}
+	if inside == withDHCP {
+		sentToDHCP(t, machine)
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+const withDHCP = "nobody, with DHCPv6"
+
+// sentToDHCP requires that rdisc6, a program of others, reads in the answer that there is DHCPv6 and no router. The
+// kernel must reach the prefix, and make itself no address of it.
+func sentToDHCP(t *testing.T, machine string) {
+	t.Helper()
+	out, err := exec.Command("ip", "netns", "exec", machine, "rdisc6", "-1", "-r", "5", "far").CombinedOutput()
+	if err != nil {
+		t.Fatalf("rdisc6: %v: %s", err, out)
+	}
+	for _, want := range []string{`Stateful address conf\. *: +Yes`, `Stateful other conf\. *: +Yes`, `Router lifetime *: +0 `, `Prefix *: fd00:77::/64`, `On-link *: +Yes`, `Autonomous address conf\.: +No`, `Valid time *: +infinite`} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	if routes := ip(t, "-n", machine, "-6", "route", "show", "fd00:77::/64"); !strings.Contains(routes, "dev far") {
+		t.Errorf("the prefix is not on the link: %q", routes)
+	}
+	if has := ip(t, "-n", machine, "-6", "addr", "show", "dev", "far"); strings.Contains(has, "fd00:77:") {
+		t.Errorf("the kernel has made itself an address: %s", has)
 	}
 }
 
@@ -101,7 +132,13 @@ func outside(t *testing.T, beside string) {
 	if err != nil && beside == "radvd" {
 		t.Skip("not run: radvd is not installed")
 	}
-	rack, machine, router := fmt.Sprintf("routeradv-a-%s-%d", beside, os.Getpid()), fmt.Sprintf("routeradv-b-%s-%d", beside, os.Getpid()), fmt.Sprintf("routeradv-c-%s-%d", beside, os.Getpid())
+	if _, err := exec.LookPath("rdisc6"); err != nil && beside == withDHCP {
+		t.Skip("not run: rdisc6 is not installed (Debian's package ndisc6)")
+	}
+	named := func(place string) string {
+		return fmt.Sprintf("routeradv-%s-%s-%d", place, strings.NewReplacer(" ", "", ",", "").Replace(beside), os.Getpid())
+	}
+	rack, machine, router := named("a"), named("b"), named("c")
 	for _, ns := range []string{rack, machine, router} {
 		ip(t, "netns", "add", ns)
 		t.Cleanup(func() { ip(t, "netns", "del", ns) })

@@ -1,15 +1,17 @@
 // Package routeradv answers the IPv6 router solicitations of machines that boot the ramdisk, where no router does.
 // iPXE configures IPv4 and IPv6 side by side, and waits some 16 s for a router advertisement before it goes on.
 //
-// It may import protocol and rackd/netboot. The answer names no default router, no prefix and no DHCPv6: it has
-// lifetime 0 (RFC 4861, section 6.2.3), and only ends the wait. The server sends it to the machine that asked and to
-// nobody else, and never unasked. Where a router advertises itself the server is silent.
+// It may import protocol and rackd/netboot. The answer names no default router: it has lifetime 0 (RFC 4861, section
+// 6.2.3). Without DHCPv6 it only ends the wait. With it, it sends the machine there, and names the network's prefix. The
+// server sends it to the machine that asked and to nobody else, and never unasked. Where a router advertises itself the
+// server is silent.
 package routeradv
 
 import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -50,15 +52,26 @@ type Server struct {
 	metrics   *netboot.Metrics
 	log       *slog.Logger
 	pace      *rate.Limiter
+	prefix    netip.Prefix // of the network where rackd serves DHCPv6; invalid: it does not
+	discovery bool
 
 	routerUntil time.Time          // until then a router is known
 	asked       time.Time          // when the server asked for routers last
 	waiting     map[string]message // by MAC: what is answered once askedWithin is over and no router was heard
 }
 
+// DHCP is what machines are told of DHCPv6.
+type DHCP struct {
+	// Prefix is the network in which rackd serves it; invalid: it does not.
+	Prefix netip.Prefix
+	// Discovery: strangers are sent there too.
+	Discovery bool
+}
+
 // New returns a server that Serve runs. The directory says which machines boot the ramdisk.
-func New(link Link, directory netboot.Directory, metrics *netboot.Metrics, log *slog.Logger) *Server {
-	return &Server{link: link, directory: directory, metrics: metrics, log: log, pace: rate.NewLimiter(answersPerSecond, answersAtOnce), waiting: map[string]message{}}
+func New(link Link, directory netboot.Directory, dhcp DHCP, metrics *netboot.Metrics, log *slog.Logger) *Server {
+	return &Server{link: link, directory: directory, metrics: metrics, log: log, pace: rate.NewLimiter(answersPerSecond, answersAtOnce), waiting: map[string]message{},
+		prefix: dhcp.Prefix, discovery: dhcp.Discovery && dhcp.Prefix.IsValid()}
 }
 
 // Serve answers until ctx ends; then it closes the link and returns nil.
@@ -135,7 +148,10 @@ func (s *Server) listen(ctx context.Context, heard chan<- message) error {
 // boots reports whether a message is of a machine that loads something over the network.
 func (s *Server) boots(m message) bool {
 	machine, ok := s.directory.ByMAC(m.from.String())
-	return ok && machine.Order.Boots()
+	if !ok {
+		return s.discovery
+	}
+	return machine.Order.Boots()
 }
 
 // router notes that a router is there.
@@ -143,6 +159,10 @@ func (s *Server) router(m message) {
 	now := time.Now()
 	if now.After(s.routerUntil) {
 		s.log.Info("an IPv6 router advertises itself, so machines that boot are left to it", "router", m.source.String(), "mac", m.from.String(), "lifetime", m.lifetime)
+		if s.prefix.IsValid() && !m.dhcp {
+			s.log.Warn("an IPv6 router sends no host to DHCPv6, so machines do not boot by IPv6", "router", m.source.String(), "mac", m.from.String(),
+				"todo", "have it set the flag M or O in its advertisements, for other configuration (RFC 4861, section 4.2)")
+		}
 	}
 	s.routerUntil = now.Add(min(max(m.lifetime, heardAtLeast), heardAtMost))
 }
@@ -162,7 +182,7 @@ func (s *Server) answer(m message) {
 		s.metrics.RouterAnswer("busy")
 		return
 	}
-	if err := s.link.Send(advertisement(s.link.MAC(), m)); err != nil {
+	if err := s.link.Send(advertisement(s.link.MAC(), m, s.prefix)); err != nil {
 		s.metrics.RouterAnswer("failed")
 		s.log.Debug("router solicitation not answered", "mac", m.from.String(), "error", err)
 		return

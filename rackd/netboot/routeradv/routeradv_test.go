@@ -66,12 +66,14 @@ func (rack) ByMAC(mac string) (netboot.Machine, bool) {
 }
 
 // serve runs a server in a bubble, and ends it after the test.
-func serve(t *testing.T, test func(w *wire)) {
+func serve(t *testing.T, test func(w *wire)) { serveWith(t, DHCP{}, test) }
+
+func serveWith(t *testing.T, dhcp DHCP, test func(w *wire)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{make(chan []byte), make(chan []byte, 1000), make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(w, rack{}, nil, slog.New(slog.DiscardHandler)).Serve(ctx) }()
+		go func() { ended <- New(w, rack{}, dhcp, nil, slog.New(slog.DiscardHandler)).Serve(ctx) }()
 		synctest.Wait()
 		test(w)
 		cancel()
@@ -132,6 +134,37 @@ func TestMachineThatBootsIsAnswered(t *testing.T) {
 			t.Errorf("a machine without an address: sent to %s", to)
 		}
 	})
+}
+
+// Where rackd serves DHCPv6, the answer sends the machine there; with discovery a stranger too, and never one that runs.
+func TestMachinesAreSentToDHCPv6(t *testing.T) {
+	prefix := netip.MustParsePrefix("fd00:77::/64")
+	for _, discovery := range []bool{false, true} {
+		serveWith(t, DHCP{Prefix: prefix, Discovery: discovery}, func(w *wire) {
+			time.Sleep(time.Minute)
+			got, _, ok := w.solicits(booting, linkLocal(booting))
+			if !ok {
+				t.Fatal("a machine that boots is not answered")
+			}
+			m, err := ndp.ParseMessage(got[ethernetSize+ipv6Size:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ra, is := m.(*ndp.RouterAdvertisement)
+			if !is || ra.RouterLifetime != 0 || !ra.ManagedConfiguration || !ra.OtherConfiguration || len(ra.Options) != 2 {
+				t.Fatalf("sent: %+v", m)
+			}
+			if p, is := ra.Options[1].(*ndp.PrefixInformation); !is || p.Prefix != prefix.Addr() || p.PrefixLength != 64 || !p.OnLink || p.AutonomousAddressConfiguration || p.ValidLifetime != ndp.Infinity {
+				t.Errorf("prefix: %+v", ra.Options[1])
+			}
+			if _, _, ok := w.solicits(router, linkLocal(router)); ok != discovery {
+				t.Errorf("discovery %t: a stranger is answered: %t", discovery, ok)
+			}
+			if _, _, ok := w.solicits(running, linkLocal(running)); ok {
+				t.Error("a machine that runs is answered")
+			}
+		})
+	}
 }
 
 // Machines that run, strangers and other servers like this one are left alone.
@@ -217,7 +250,7 @@ func TestFloodOfSolicitations(t *testing.T) {
 // Whatever the wire brings is read or left.
 func FuzzRead(f *testing.F) {
 	f.Add(solicitation(router))
-	f.Add(advertisement(router, message{from: own, source: linkLocal(own)}))
+	f.Add(advertisement(router, message{from: own, source: linkLocal(own)}, netip.MustParsePrefix("fd00::/64")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m, ok := read(b, own); ok && len(m.from) != 6 {
 			t.Errorf("% x: %v", b, m)

@@ -158,7 +158,10 @@ const pause = time.Second
 
 // largestBlock is the largest block whose packets stay whole on the interface of an address.
 func largestBlock(ip net.IP) int {
-	const headers = 20 + 8 + 4 // IPv4, UDP, TFTP
+	headers := 20 + 8 + 4 // IPv4, UDP, TFTP
+	if ip.To4() == nil {
+		headers += 20
+	}
 	list, err := net.Interfaces()
 	if err != nil || ip.IsUnspecified() {
 		return maxBlock

@@ -74,6 +74,9 @@ type run struct {
 // command ends the machine's run. An error other than ctx's is one with which the
 // real agent would give up.
 func (a *Agent) Run(ctx context.Context, commandLine string) (End, error) {
+	if installs(commandLine) {
+		return a.install(ctx, commandLine)
+	}
 	p, err := cmdline.Parse(commandLine)
 	if err != nil {
 		return "", err

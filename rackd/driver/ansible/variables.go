@@ -1,0 +1,155 @@
+package ansible
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/imagefields"
+)
+
+// operators begin the values of root device hints that compare otherwise than by being equal.
+var operators = []string{"=", "!=", "<", ">", "s!=", "s<", "s>", "<in>", "<all-in>", "<or>", "<range-in>"}
+
+// hintsOf are the node's hints for its root device as playbooks take them. As in Ironic, hints with other operators than those
+// of equality are refused.
+func hintsOf(n *node.Document) (map[string]any, error) {
+	var given map[string]any
+	for _, from := range []map[string]any{n.InstanceInfo, n.Properties} {
+		switch h := from["root_device"].(type) {
+		case map[string]any:
+			given = h
+		case string:
+			if h != "" && json.Unmarshal([]byte(h), &given) != nil {
+				return nil, fmt.Errorf("node %s: root_device must be an object of hints: %w", n.Label(), driver.ErrInvalid)
+			}
+		}
+		if len(given) > 0 {
+			break
+		}
+	}
+	hints, advanced := map[string]any{}, map[string]any{}
+	for name, value := range given {
+		text, is := value.(string)
+		switch {
+		case !is:
+			hints[name] = value
+		case strings.HasPrefix(text, "== "):
+			number, err := strconv.Atoi(strings.TrimSpace(text[3:]))
+			if err != nil {
+				return nil, fmt.Errorf("node %s: the root device hint %s is %.60q, and no number follows: %w", n.Label(), name, text, driver.ErrInvalid)
+			}
+			hints[name] = number
+		case strings.HasPrefix(text, "s== "):
+			unescaped, err := url.PathUnescape(text[4:])
+			if err != nil {
+				return nil, fmt.Errorf("node %s: the root device hint %s is %.60q: %w", n.Label(), name, text, driver.ErrInvalid)
+			}
+			hints[name] = unescaped
+		case operated(text):
+			advanced[name] = text
+		default:
+			hints[name] = text
+		}
+	}
+	if len(advanced) > 0 {
+		return nil, driver.Refuse("Ansible-deploy does not support advanced root device hints based on oslo.utils operators. Present advanced hints for node %s are %v.", n.UUID, advanced)
+	}
+	return hints, nil
+}
+
+func operated(text string) bool {
+	first, _, more := strings.Cut(text, " ")
+	for _, o := range operators {
+		if more && (first == o || first == o+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+// emptyConfig is a configuration of Ansible's that says nothing.
+const emptyConfig = "ansible.cfg"
+
+// at is where the ramdisk's SSH server is.
+type at struct {
+	host string
+	port int
+}
+
+// write makes the files of a run below dir, which its user alone may read, and returns the arguments that name them.
+func write(ctx context.Context, t *driver.Task, dir string, to at, served driver.DiskImage) (args []string, err error) {
+	n := t.Node
+	user := n.DriverString(fieldUser)
+	if user == "" {
+		user = defaultUser
+	}
+	hints, err := hintsOf(n)
+	if err != nil {
+		return nil, err
+	}
+	secret := map[string]bool{}
+	for _, field := range imagefields.SecretFields() {
+		secret[field] = true
+	}
+	image := map[string]any{}
+	for key, value := range n.InstanceInfo {
+		if name, is := strings.CutPrefix(key, "image_"); is && !secret[key] {
+			image[name] = value
+		}
+	}
+	image["url"], image["checksum"], image["disk_format"], image["validate_certs"] = served.URLs[0], served.HashAlgo+":"+served.HashValue, served.Format, "yes"
+	image["os_hash_algo"], image["os_hash_value"] = served.HashAlgo, served.HashValue
+	ironic := map[string]any{"nodes": []any{map[string]any{"name": n.UUID, "ip": to.host, "user": user, "extra": map[string]any{}}}, "image": image}
+	if len(hints) > 0 {
+		ironic["root_device_hints"] = hints
+	}
+	if kept := n.Properties["skip_block_devices"]; kept != nil {
+		ironic["skip_block_devices"] = kept
+	}
+	if len(n.TargetRAID) > 0 {
+		ironic["raid_config"] = n.TargetRAID
+	}
+	drive, err := t.ConfigDrive(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: get the config drive: %w", n.Label(), err)
+	}
+	if drive != "" {
+		file := filepath.Join(dir, "configdrive")
+		if err := os.WriteFile(file, []byte(drive), 0o600); err != nil {
+			return nil, err
+		}
+		ironic["configdrive"] = map[string]any{"type": "file", "location": file}
+	}
+	variables := map[string]any{"ironic": ironic}
+	if python := n.DriverString(fieldInterpreter); python != "" {
+		variables["ansible_python_interpreter"] = python
+	}
+	// The names of Ironic's inventory, and the machine, which Ironic's playbooks add themselves.
+	inventory := map[string]any{
+		"conductor": map[string]any{"hosts": map[string]any{"conductor": map[string]any{"ansible_connection": "local"}}},
+		"ironic": map[string]any{"hosts": map[string]any{n.UUID: map[string]any{"ansible_host": to.host, "ansible_port": to.port, "ansible_user": user,
+			"ironic_extra": map[string]any{}}}},
+	}
+	// Else Ansible would read the one of rackd's host or user.
+	if err := os.WriteFile(filepath.Join(dir, emptyConfig), nil, 0o600); err != nil {
+		return nil, err
+	}
+	for name, content := range map[string]any{"variables.json": variables, "inventory.json": inventory} {
+		raw, err := json.Marshal(content)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return []string{"-i", filepath.Join(dir, "inventory.json"), "-e", "@" + filepath.Join(dir, "variables.json")}, nil
+}
