@@ -630,7 +630,7 @@ func TestTakeoverByARackdWithAnOlderLease(t *testing.T) {
 
 // A machine that is known by one version of IP may call by the other, whose addresses another server gives: it shows
 // the id of its boot. By the version by which it is known, only its address counts. An agent may not call from one
-// version and be called by the other, at an address that nobody knows.
+// version and be called by the other, at an address that is not known.
 func TestAgentOfTheOtherVersionOfIP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		six := func(text string) netip.Addr { return netip.MustParseAddr(text) }
