@@ -129,6 +129,9 @@ func TestRefusals(t *testing.T) {
 	if _, err := Open(f, here, log); err == nil || !strings.Contains(err.Error(), "IP:127.0.0.1") {
 		t.Errorf("a certificate for another address: %v", err)
 	}
+	if _, err := Open(f, []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")}, log); err == nil || !strings.Contains(err.Error(), "IP:fd00::1") {
+		t.Errorf("a certificate for one of two addresses: %v", err)
+	}
 	other := names(t)
 	issue(t, other, "127.0.0.1", 2, time.Now())
 	if _, err := Open(Files{other.Certificate, f.Key}, here, log); err == nil {

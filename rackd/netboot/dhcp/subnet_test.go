@@ -83,6 +83,9 @@ func TestRelayedSubnets(t *testing.T) {
 			t.Errorf("relay %s from %s is answered with %s", relay, from, r.YourIPAddr)
 		}
 	}
+	if n := len(s.posted().pools); n != 3 {
+		t.Errorf("replies wait until %d files hold their leases, want that of each network", n)
+	}
 	before, _ := s.Address(known)
 	for _, p := range s.pools() {
 		p.flush()
