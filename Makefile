@@ -99,7 +99,9 @@ attack: packages-test
 hardware: packages-test build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6" ./e2e/scenario
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run "Volumes|IPv6" ./rackd/netboot
+	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
+	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|FirmwareBesideDnsmasq|FirmwareOfARM64|IPv6" ./rackd/netboot
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions

@@ -22,6 +22,7 @@ type ramdiskCommand struct {
 
 type ramdiskBuild struct {
 	Out         string   `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
+	Arch        string   `help:"Architecture of the machines. The files of arm64 have it in their names." enum:"amd64,arm64" default:"amd64"`
 	Kernel      string   `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
 	Rescue      bool     `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
 	Cache       string   `help:"Folder for downloads." default:".cache" type:"path"`
@@ -38,11 +39,16 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	if c.Kernel == "cloud" {
 		pkg = debkernel.Cloud
 	}
-	agent, err := beside("agent")
-	if err != nil {
-		return err
+	agent := "" // of another architecture: the go command builds it, in the project's folder
+	var err error
+	if c.Arch == ramdisk.AMD64 {
+		if agent, err = beside("agent"); err != nil {
+			return err
+		}
+	} else {
+		pkg = map[string]string{"cloud": debkernel.CloudARM64, "generic": debkernel.GenericARM64}[c.Kernel]
 	}
-	o := ramdisk.Options{Agent: agent, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out}
+	o := ramdisk.Options{Agent: agent, Arch: c.Arch, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out}
 	if o.UKI, err = c.program(log); err != nil {
 		return err
 	}

@@ -24,11 +24,15 @@ const (
 	Cloud = "linux-image-cloud-amd64"
 	// Generic is the kernel with the drivers of real machines.
 	Generic = "linux-image-amd64"
+	// CloudARM64 and GenericARM64 are those of arm64. NAME:ARCH names a package of another architecture than this machine's, as dpkg
+	// does; packages of that architecture need not be enabled here.
+	CloudARM64   = "linux-image-cloud-arm64:arm64"
+	GenericARM64 = "linux-image-arm64:arm64"
 )
 
 var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
-	realKernel  = regexp.MustCompile(`^linux-image-[0-9][a-z0-9+.~-]*$`)
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?$`)
+	realKernel  = regexp.MustCompile(`^linux-image-[0-9][a-z0-9+.~-]*(:[a-z0-9]+)?$`)
 )
 
 // Kernel is an unpacked kernel package.
@@ -37,7 +41,7 @@ type Kernel struct {
 	Package string
 	// Version is the kernel's release, as uname -r prints it.
 	Version string
-	// Image is the path of the bzImage.
+	// Image is the path of the kernel: on amd64 a bzImage, on arm64 an Image that UEFI can start.
 	Image string
 	// ModulesDir is the folder .../lib/modules/<Version>.
 	ModulesDir string
@@ -64,7 +68,7 @@ func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
 	}
 	defer unlock()
 
-	root := filepath.Join(cacheDir, pkg)
+	root := folder(cacheDir, pkg)
 	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
 		if err := unpack(ctx, cacheDir, root, pkg, resolve); err != nil {
 			return Kernel{}, fmt.Errorf("fetching kernel %s: %w", pkg, err)
@@ -91,9 +95,9 @@ func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
 		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
 	}
 	defer unlock()
-	root := filepath.Join(cacheDir, pkg)
+	root := folder(cacheDir, pkg)
 	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
-		same := func(context.Context, string) (string, error) { return pkg, nil }
+		same := func(context.Context, string, []string) (string, error) { return pkg, nil }
 		if err := unpack(ctx, cacheDir, root, pkg, same); err != nil {
 			return nil, fmt.Errorf("fetching %s: %w", pkg, err)
 		}
@@ -109,19 +113,23 @@ func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
 
 // unpack fills root by way of a scratch folder beside it, so that a broken
 // download leaves nothing that looks like a package.
-func unpack(ctx context.Context, cacheDir, root, pkg string, resolve func(context.Context, string) (string, error)) error {
+func unpack(ctx context.Context, cacheDir, root, pkg string, resolve resolver) error {
+	options, err := aptOptions(cacheDir, pkg)
+	if err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp(cacheDir, ".unpack-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
 
-	if err := download(ctx, scratch, pkg, resolve); err != nil {
+	if err := download(ctx, scratch, pkg, options, resolve); err != nil {
 		// A machine whose package lists are empty or old knows no such package yet.
-		if _, uerr := run(ctx, scratch, "apt-get", "-q", "update"); uerr != nil {
+		if _, uerr := run(ctx, scratch, "apt-get", append([]string{"-q", "update"}, options...)...); uerr != nil {
 			return errors.Join(err, uerr)
 		}
-		if err := download(ctx, scratch, pkg, resolve); err != nil {
+		if err := download(ctx, scratch, pkg, options, resolve); err != nil {
 			return err
 		}
 	}
@@ -141,23 +149,48 @@ func unpack(ctx context.Context, cacheDir, root, pkg string, resolve func(contex
 }
 
 // download brings the package that pkg resolves to into a folder.
-func download(ctx context.Context, scratch, pkg string, resolve func(context.Context, string) (string, error)) error {
-	real, err := resolve(ctx, pkg)
+func download(ctx context.Context, scratch, pkg string, options []string, resolve resolver) error {
+	real, err := resolve(ctx, pkg, options)
 	if err != nil {
 		return err
 	}
 	// The sandbox user cannot write here; root may, and apt checks signatures
 	// of the lists either way.
-	_, err = run(ctx, scratch, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", real)
+	_, err = run(ctx, scratch, "apt-get", append([]string{"-q", "-o", "APT::Sandbox::User=root", "download", real}, options...)...)
 	return err
 }
 
+// resolver finds the package that holds the files of another, with options of apt.
+type resolver func(ctx context.Context, pkg string, options []string) (string, error)
+
+// folder is where a package is unpacked.
+func folder(cacheDir, pkg string) string {
+	return filepath.Join(cacheDir, strings.ReplaceAll(pkg, ":", "_"))
+}
+
+// aptOptions make apt look for packages of another architecture, in lists of its own below cacheDir: those of this machine stay as they
+// are. For packages without an architecture there are none.
+func aptOptions(cacheDir, pkg string) ([]string, error) {
+	_, arch, foreign := strings.Cut(pkg, ":")
+	if !foreign {
+		return nil, nil
+	}
+	own := filepath.Join(cacheDir, "apt-"+arch)
+	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(own, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return []string{"-o", "APT::Architecture=" + arch, "-o", "APT::Architectures=" + arch, "-o", "Dir::State::Lists=" + filepath.Join(own, "lists"),
+		"-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache=" + filepath.Join(own, "cache"), "-o", "APT::Sandbox::User=root"}, nil
+}
+
 // resolve follows a meta package to the kernel package it depends on.
-func resolve(ctx context.Context, pkg string) (string, error) {
+func resolve(ctx context.Context, pkg string, options []string) (string, error) {
 	if realKernel.MatchString(pkg) {
 		return pkg, nil
 	}
-	out, err := run(ctx, "", "apt-cache", "depends", "--important", pkg)
+	out, err := run(ctx, "", "apt-cache", append([]string{"depends", "--important", pkg}, options...)...)
 	if err != nil {
 		return "", err
 	}

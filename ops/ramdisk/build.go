@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -27,8 +28,26 @@ const (
 	RescueUKIName = "ironyard-rescue.efi"
 )
 
+// Architectures that there are ramdisks for, as Debian and Go name them. Names of files of ARM64 have it before their end.
+const (
+	AMD64 = "amd64"
+	ARM64 = "arm64"
+)
+
+// named is the name of a file of an architecture.
+func named(name, arch string) string {
+	if arch == AMD64 {
+		return name
+	}
+	base, end, _ := strings.Cut(name, ".")
+	return base + "-" + arch + "." + end
+}
+
 // DefaultParams are the kernel parameters of a unified kernel image that name no others: its consoles.
 const DefaultParams = "console=tty0 console=ttyS0,115200"
+
+// defaultARM64 is DefaultParams of arm64.
+const defaultARM64 = "console=tty0 console=ttyAMA0,115200"
 
 // Options say what to build.
 type Options struct {
@@ -37,7 +56,9 @@ type Options struct {
 	Agent string
 	// Source is a folder inside the project's module; empty: the working folder.
 	Source string
-	// KernelPackage is a Debian package; empty: debkernel.Cloud. Real machines need
+	// Arch is the machines' architecture; empty: AMD64.
+	Arch string
+	// KernelPackage is a Debian package of that architecture; empty: debkernel.Cloud. Real machines need
 	// debkernel.Generic.
 	KernelPackage string
 	// Modules are the kernel modules to carry; nil: Modules(KernelPackage).
@@ -84,8 +105,15 @@ type Result struct {
 
 // Build builds kernel and initramfs.
 func Build(ctx context.Context, o Options) (Result, error) {
+	switch o.Arch {
+	case "":
+		o.Arch = AMD64
+	case AMD64, ARM64:
+	default:
+		return Result{}, fmt.Errorf("building the ramdisk: there is none for architecture %q: give %s or %s", o.Arch, AMD64, ARM64)
+	}
 	if o.KernelPackage == "" {
-		o.KernelPackage = debkernel.Cloud
+		o.KernelPackage = map[string]string{AMD64: debkernel.Cloud, ARM64: debkernel.CloudARM64}[o.Arch]
 	}
 	if o.Modules == nil {
 		o.Modules = Modules(o.KernelPackage)
@@ -124,7 +152,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	})
 	var shell []byte
 	if o.Rescue {
-		if shell, err = debkernel.File(ctx, o.CacheDir, shellPackage, shellFile); err != nil {
+		if shell, err = debkernel.File(ctx, o.CacheDir, packageOf(shellPackage, o.Arch), shellFile); err != nil {
 			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 		}
 	}
@@ -141,8 +169,8 @@ func Build(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
 	r := Result{
-		Kernel: filepath.Join(o.OutDir, KernelName), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
-		Initramfs: filepath.Join(o.OutDir, name), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
+		Kernel: filepath.Join(o.OutDir, named(KernelName, o.Arch)), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
+		Initramfs: filepath.Join(o.OutDir, named(name, o.Arch)), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
 	}
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
@@ -163,13 +191,22 @@ func agentBinary(ctx context.Context, o Options) ([]byte, error) {
 		}
 		defer os.RemoveAll(dir)
 		path = filepath.Join(dir, "agent")
-		if err := CompileAgent(ctx, o.Source, path); err != nil {
+		if err := compileAgent(ctx, o.Source, o.Arch, path); err != nil {
 			return nil, err
 		}
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if machine := map[string]elf.Machine{AMD64: elf.EM_X86_64, ARM64: elf.EM_AARCH64}[o.Arch]; o.Agent != "" {
+		f, err := elf.NewFile(bytes.NewReader(binary))
+		if err != nil {
+			return nil, fmt.Errorf("%s is no program: %w", path, err)
+		}
+		if f.Machine != machine {
+			return nil, fmt.Errorf("%s is a program for %s, and the ramdisk is for %s", path, f.Machine, o.Arch)
+		}
 	}
 	// An agent that needs a loader the ramdisk does not have ends in a kernel
 	// panic on the machine; better to say so here.
@@ -182,9 +219,14 @@ func agentBinary(ctx context.Context, o Options) ([]byte, error) {
 // CompileAgent builds the static agent binary to path with the go command. source
 // is a folder inside the module; empty: the working folder.
 func CompileAgent(ctx context.Context, source, path string) error {
+	return compileAgent(ctx, source, AMD64, path)
+}
+
+func compileAgent(ctx context.Context, source, arch, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "github.com/ironyard/ironyard/agent")
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	// What a developer has set for other builds must not change these bytes.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling the agent: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -196,6 +238,14 @@ const (
 	shellPackage = "busybox-static"
 	shellFile    = "bin/busybox"
 )
+
+// packageOf names a package of an architecture, as debkernel does.
+func packageOf(name, arch string) string {
+	if arch == AMD64 {
+		return name
+	}
+	return name + ":" + arch
+}
 
 // without are the modules of a list that are not in another.
 func without(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,11 +15,18 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 )
 
+// Two builds are the same bytes, also of a copy of the source elsewhere, with another time zone, umask and environment.
 func TestSameBytesEachTime(t *testing.T) {
 	var results []ramdisk.Result
-	for range 2 {
+	for _, source := range []string{"", copied(t)} {
 		began := time.Now()
-		r, err := ramdisk.Build(t.Context(), ramdisk.Options{OutDir: t.TempDir(), CacheDir: agentvm.KernelCache(), UKI: &ramdisk.UKI{Fingerprint: "ab12"}})
+		if source != "" { // another builder, with other habits
+			for name, value := range map[string]string{"TZ": "Pacific/Auckland", "LC_ALL": "C", "GOFLAGS": "-tags=other", "GOAMD64": "v3", "SOURCE_DATE_EPOCH": "1"} {
+				t.Setenv(name, value)
+			}
+			defer syscall.Umask(syscall.Umask(0o077))
+		}
+		r, err := ramdisk.Build(t.Context(), ramdisk.Options{Source: source, OutDir: t.TempDir(), CacheDir: agentvm.KernelCache(), UKI: &ramdisk.UKI{Fingerprint: "ab12"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,6 +42,27 @@ func TestSameBytesEachTime(t *testing.T) {
 		t.Errorf("two builds differ:\n%+v\n%+v", a, b)
 	}
 	checkProgram(t, results[0])
+}
+
+// copied is the source of the agent in another folder, with another time on each file.
+func copied(t *testing.T) string {
+	t.Helper()
+	root, to := filepath.Join("..", ".."), t.TempDir()
+	for _, part := range []string{"agent", "protocol"} {
+		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(root, part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		body, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
 }
 
 // checkProgram looks for the parts of kernel, initramfs and command line in the one program.

@@ -1,6 +1,10 @@
 package ramdisk
 
-import "github.com/ironyard/ironyard/ops/debkernel"
+import (
+	"slices"
+
+	"github.com/ironyard/ironyard/ops/debkernel"
+)
 
 // virtual are the modules of virtual machines. All of them are in both kernels.
 var virtual = []string{
@@ -37,8 +41,14 @@ var mountable = []string{"ext4", "xfs", "vfat", "nls_cp437", "nls_ascii"}
 // Modules lists the modules for a kernel package: the cloud kernel has only those
 // of virtual machines.
 func Modules(kernel string) []string {
-	if kernel == debkernel.Cloud {
+	switch kernel {
+	case debkernel.Cloud, debkernel.CloudARM64:
 		return virtual
+	case debkernel.GenericARM64:
+		return slices.DeleteFunc(slices.Concat(virtual, real), func(m string) bool { return slices.Contains(notOnARM64, m) })
 	}
-	return append(append([]string(nil), virtual...), real...)
+	return slices.Concat(virtual, real)
 }
+
+// notOnARM64 are those of real machines that Debian's arm64 kernel has not: they are for chipsets and hypervisors of x86.
+var notOnARM64 = []string{"isci", "vmw_pvscsi", "vmxnet3"}

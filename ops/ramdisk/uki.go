@@ -11,21 +11,25 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
-// The stub is the program in a unified kernel image that starts its kernel.
+// The stubs are the program in a unified kernel image that starts its kernel.
 const (
 	stubPackage = "systemd-boot-efi"
 	stubFile    = "lib/systemd/boot/efi/linuxx64.efi.stub"
+	stubARM64   = "lib/systemd/boot/efi/linuxaa64.efi.stub"
 )
 
 // unify makes one UEFI program of a kernel and its initramfs.
 func unify(ctx context.Context, o Options, r *Result, kernel, archive []byte) error {
-	stub, err := debkernel.File(ctx, o.CacheDir, stubPackage, stubFile)
+	file, params := stubFile, DefaultParams
+	if o.Arch == ARM64 {
+		file, params = stubARM64, defaultARM64
+	}
+	stub, err := debkernel.File(ctx, o.CacheDir, packageOf(stubPackage, o.Arch), file)
 	if err != nil {
 		return fmt.Errorf("building the ramdisk as one program: %w", err)
 	}
-	params := o.UKI.Params
-	if params == "" {
-		params = DefaultParams
+	if o.UKI.Params != "" {
+		params = o.UKI.Params
 	}
 	at := agentapi.BootServerDHCP
 	if len(o.UKI.BootServers) > 0 {
@@ -49,6 +53,6 @@ func unify(ctx context.Context, o Options, r *Result, kernel, archive []byte) er
 	if o.Rescue {
 		name = RescueUKIName
 	}
-	r.UKI, r.UKISHA256, r.UKIBytes = filepath.Join(o.OutDir, name), sum(program), int64(len(program))
+	r.UKI, r.UKISHA256, r.UKIBytes = filepath.Join(o.OutDir, named(name, o.Arch)), sum(program), int64(len(program))
 	return write(r.UKI, program)
 }

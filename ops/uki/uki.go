@@ -39,15 +39,15 @@ func Build(p Parts) ([]byte, error) {
 			return nil, errors.New("making a unified kernel image: the command line has characters that are not printable ASCII")
 		}
 	}
-	if len(p.Kernel) < 0x206 || !bytes.Equal(p.Kernel[:2], []byte("MZ")) || string(p.Kernel[0x202:0x206]) != "HdrS" {
-		return nil, errors.New("making a unified kernel image: the kernel is no bzImage with an EFI entry")
-	}
 	if len(p.Initramfs) == 0 {
 		return nil, errors.New("making a unified kernel image: the initramfs is empty")
 	}
 	stub, err := parse(p.Stub)
 	if err != nil {
 		return nil, fmt.Errorf("making a unified kernel image: the stub: %w", err)
+	}
+	if machine := le.Uint16(stub.raw[stub.pe+4:]); !startsOn(p.Kernel, machine) {
+		return nil, fmt.Errorf("making a unified kernel image: the kernel is none that the stub, of machine %#x, can start: it takes a bzImage or an arm64 Image, each with an EFI entry", machine)
 	}
 	// The kernel comes last: stubs that start it where it lies let it use the memory behind it.
 	out, err := stub.add([]section{{".osrel", []byte(p.OSRelease)}, {".cmdline", []byte(p.CommandLine)}, {".initrd", p.Initramfs}, {".linux", p.Kernel}})
@@ -92,7 +92,24 @@ type program struct {
 
 func (p program) u32(at int) uint32 { return le.Uint32(p.raw[p.pe+at:]) }
 
-// parse checks the headers of a program for x86-64.
+// Machines, by their numbers in PE files.
+const (
+	amd64 = 0x8664
+	arm64 = 0xaa64
+)
+
+// startsOn reports whether a kernel is one with an EFI entry for a machine.
+func startsOn(kernel []byte, machine uint16) bool {
+	if len(kernel) < 0x206 || string(kernel[:2]) != "MZ" {
+		return false
+	}
+	if machine == arm64 {
+		return string(kernel[56:60]) == "ARM\x64" // Linux, Documentation/arm64/booting
+	}
+	return string(kernel[0x202:0x206]) == "HdrS"
+}
+
+// parse checks the headers of a program for x86-64 or arm64.
 func parse(raw []byte) (p program, err error) {
 	bad := func(format string, args ...any) (program, error) { return p, fmt.Errorf(format, args...) }
 	if len(raw) < 64 || raw[0] != 'M' || raw[1] != 'Z' {
@@ -103,8 +120,8 @@ func parse(raw []byte) (p program, err error) {
 		return bad("no PE file")
 	}
 	p = program{raw: raw, pe: int(at)}
-	if machine := le.Uint16(raw[p.pe+4:]); machine != 0x8664 || le.Uint16(raw[p.pe+optional:]) != 0x20b {
-		return bad("machine %#x: not a PE32+ program for x86-64", machine)
+	if machine := le.Uint16(raw[p.pe+4:]); machine != amd64 && machine != arm64 || le.Uint16(raw[p.pe+optional:]) != 0x20b {
+		return bad("machine %#x: not a PE32+ program for x86-64 or arm64", machine)
 	}
 	p.sections = int(le.Uint16(raw[p.pe+offSections:]))
 	p.table = p.pe + optional + int(le.Uint16(raw[p.pe+offOptSize:]))
@@ -137,7 +154,7 @@ func (p program) add(more []section) ([]byte, error) {
 		return nil, errors.New("the stub is signed already")
 	}
 	headers := p.table + (p.sections+len(more))*sectionSize
-	if headers > int(p.u32(offHeaders)) || slices.ContainsFunc(p.raw[p.table+p.sections*sectionSize:headers], func(b byte) bool { return b != 0 }) {
+	if headers > int(p.u32(offHeaders)) || !padding(p.raw[p.table+p.sections*sectionSize:headers]) {
 		return nil, fmt.Errorf("the stub has no room for %d more section headers", len(more))
 	}
 	fileAlign := uint64(p.u32(offFileAlign))
@@ -147,6 +164,7 @@ func (p program) add(more []section) ([]byte, error) {
 		memory = aligned(memory, pageSize)
 		size := aligned(uint64(len(s.data)), fileAlign)
 		h := out[p.table+(p.sections+i)*sectionSize:][:sectionSize]
+		clear(h)
 		at := uint64(len(out))
 		if memory+size >= 1<<31 || at+size >= 1<<31 {
 			return nil, fmt.Errorf("part %s makes it larger than 2 GiB", s.name)
@@ -166,6 +184,12 @@ func (p program) add(more []section) ([]byte, error) {
 	le.PutUint32(out[p.pe+offImage:], uint32(aligned(memory, max(uint64(p.u32(offSecAlign)), pageSize))))
 	sum(out, p.pe+offChecksum)
 	return out, nil
+}
+
+// padding reports whether nothing is there: zeros or, in stubs for arm64, instructions that do nothing.
+func padding(raw []byte) bool {
+	zeros := !slices.ContainsFunc(raw, func(b byte) bool { return b != 0 })
+	return zeros || len(raw)%4 == 0 && bytes.Equal(raw, bytes.Repeat([]byte{0x1f, 0x20, 0x03, 0xd5}, len(raw)/4))
 }
 
 func aligned(n, to uint64) uint64 { return (n + to - 1) / to * to }

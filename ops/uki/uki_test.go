@@ -72,6 +72,39 @@ func keys(t *testing.T) (key, certificate []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
+// A stub for arm64, whose headers are followed by instructions that do nothing, takes the sections, and no kernel of another machine.
+func TestSectionsOfARM64(t *testing.T) {
+	p := parts()
+	le.PutUint16(p.Stub[68:], arm64)
+	table := 64 + 24 + 240 + sectionSize
+	copy(p.Stub[table:0x400], bytes.Repeat([]byte{0x1f, 0x20, 0x03, 0xd5}, (0x400-table)/4))
+	if _, err := Build(p); err == nil || !strings.Contains(err.Error(), "0xaa64") {
+		t.Errorf("with a bzImage: %v", err)
+	}
+	copy(p.Kernel[0x202:], "\x00\x00\x00\x00")
+	copy(p.Kernel[56:], "ARM\x64")
+	raw, err := Build(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := pe.NewFile(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.Section(".linux")
+	if s == nil || len(f.Sections) != 5 || f.Machine != pe.IMAGE_FILE_MACHINE_ARM64 {
+		t.Fatalf("%d sections for machine %#x", len(f.Sections), f.Machine)
+	}
+	if data, err := s.Data(); err != nil || !bytes.Equal(data[:s.VirtualSize], p.Kernel) {
+		t.Errorf("the kernel is another: %v", err)
+	}
+	p.Stub[table+5] = 1
+	if _, err := Build(p); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("a stub without room: %v", err)
+	}
+}
+
 func TestSections(t *testing.T) {
 	p := parts()
 	raw, err := Build(p)

@@ -55,6 +55,8 @@ type Member struct {
 	// AgentURL and BootURL are the base URLs that machines of the rack use.
 	AgentURL string `json:"agent_url,omitempty"`
 	BootURL  string `json:"boot_url,omitempty"`
+	// BootTLSURL is BootURL by TLS, for firmware; empty: it does not serve so.
+	BootTLSURL string `json:"boot_tls_url,omitempty"`
 	// AgentURL6 and BootURL6 are those of machines that speak IPv6; empty: the rackd has no IPv6 address.
 	AgentURL6 string `json:"agent_url6,omitempty"`
 	BootURL6  string `json:"boot_url6,omitempty"`

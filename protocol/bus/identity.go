@@ -113,7 +113,7 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	case GroupToken(m.Group) != token:
 		return m, lie("conductor group", m.Group, key)
 	}
-	for _, u := range []string{m.AgentURL, m.BootURL, m.AgentURL6, m.BootURL6} {
+	for _, u := range []string{m.AgentURL, m.BootURL, m.BootTLSURL, m.AgentURL6, m.BootURL6} {
 		if err := checkURL(u); err != nil {
 			return m, fmt.Errorf("%w: %.200q: %w", errURL, u, err)
 		}

@@ -21,7 +21,7 @@ func FuzzReaders(f *testing.F) {
 		if n, err := ReadNode(key, body); err == nil && GroupToken(n.Group) != token {
 			t.Errorf("a node of group %q was read below %q", n.Group, key)
 		}
-		if m, err := ReadMember(key, body); err == nil && (GroupToken(m.Group) != token || GroupToken(m.Name) != id || strings.ContainsAny(m.BootURL+m.AgentURL, " \n\"$")) {
+		if m, err := ReadMember(key, body); err == nil && (GroupToken(m.Group) != token || GroupToken(m.Name) != id || strings.ContainsAny(m.BootURL+m.BootTLSURL+m.AgentURL, " \n\"$")) {
 			t.Errorf("member %+v was read below %q", m, key)
 		}
 		if g, err := ReadGroup(key, body); err == nil && GroupKey(g.Name) != key {

@@ -1,17 +1,21 @@
 // Package command is rackd's command line: flags, environment and files become a
-// daemon.Config. It may import rackd/daemon, rackd/outbound, what they take (networks of DHCP) and protocol.
+// daemon.Config. It may import rackd/daemon, rackd/netboot/bootfiles, rackd/netboot/boottls,
+// rackd/netboot/dhcp, rackd/outbound and protocol.
 package command
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +33,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/secretfile"
 	"github.com/ironyard/ironyard/rackd/daemon"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
+	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -55,37 +62,45 @@ type flags struct {
 	Drivers []string `help:"Hardware types to enable. Default: all types except fake-hardware." placeholder:"TYPE,..." env:"RACKD_DRIVERS"`
 	Observe string   `help:"Address of /metrics, /healthz and /readyz." default:"127.0.0.1:9411" env:"RACKD_OBSERVE"`
 
-	Interface    string         `help:"Network interface on the machines' network." env:"RACKD_INTERFACE" group:"Machines"`
-	Address      netip.Addr     `help:"IPv4 address of this rackd on that interface. Without it machines are served by IPv6 only, at --address6." env:"RACKD_ADDRESS" group:"Machines"`
-	Prefix       int            `help:"Prefix length of that network, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
-	DHCP         string         `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
-	DHCPRange    string         `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
-	DHCPRelays   []netip.Prefix `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
-	Address6     netip.Addr     `name:"address6" help:"IPv6 address of this rackd on that interface. With it machines boot by IPv6 too." env:"RACKD_ADDRESS6" group:"Machines"`
-	Prefix6      int            `name:"prefix6" help:"Prefix length of its network, in bits." default:"64" env:"RACKD_PREFIX6" group:"Machines"`
-	DHCP6        string         `name:"dhcp6" help:"DHCPv6 mode. serve: give addresses; proxy: name boot files to machines that have an address of a router's prefix, and overhear another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP6" group:"Machines"`
-	DHCP6Range   []string       `name:"dhcp6-range" help:"First and last IPv6 address to give. Default: 65536 addresses that follow from --address6, so that each rackd has its own. Further ranges are for networks behind relays; each is of one network with --prefix6 bits." placeholder:"FROM-TO" env:"RACKD_DHCP6_RANGE" group:"Machines"`
-	RouterAdv    bool           `name:"router-advertisements" help:"Answer machines that boot the ramdisk and look for an IPv6 router: there is none, and where rackd serves DHCPv6 they are to ask that. Without this answer iPXE waits for a router for 16 s, and does not boot by IPv6. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
-	Router       netip.Addr     `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
-	DNS          []netip.Addr   `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
-	HTTPPort     int            `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
-	AgentPort    int            `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
-	ISCSIPort    int            `name:"iscsi-portal-port" help:"TCP port at which machines export their disks to this rackd, for the deploy interface iscsi." default:"3260" env:"RACKD_ISCSI_PORTAL_PORT" group:"Machines"`
-	BootPrograms string         `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
-	Kernel       string         `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
-	Ramdisk      string         `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
-	Rescue       string         `name:"rescue-ramdisk" help:"Initramfs file of the ramdisk for rescues, which has a shell; it starts with the kernel of --kernel. Without it only nodes that name a ramdisk for rescues themselves can be rescued." env:"RACKD_RESCUE_RAMDISK" placeholder:"FILE" group:"Machines"`
-	UKI          string         `name:"uki" help:"Kernel and ramdisk as one UEFI program, for nodes with the boot interface http: their firmware loads it by HTTP, or by PXE, and no boot program before it. ironyard ramdisk build --uki makes it." env:"RACKD_UKI" placeholder:"FILE" group:"Machines"`
-	RescueUKI    string         `name:"rescue-uki" help:"The same of the ramdisk for rescues." env:"RACKD_RESCUE_UKI" placeholder:"FILE" group:"Machines"`
-	KernelParams string         `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
-	AgentAPIURL  []string       `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
-	TrustFirst   bool           `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
-	Discovery    bool           `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
-	CacheGiB     float64        `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
-	ImageDirs    []string       `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
-	PlainOCI     []string       `name:"plain-registries" help:"OCI registries that are spoken to without TLS, each as an oci:// address names it." env:"RACKD_PLAIN_REGISTRIES" placeholder:"HOST:PORT" group:"Machines"`
-	NoFetchFrom  []netip.Prefix `help:"Networks that are forbidden for the URLs of images, checksums and config drives, and for those that callers have BMCs read, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
-	FetchFrom    []netip.Prefix `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
+	Interface    string            `help:"Network interface on the machines' network." env:"RACKD_INTERFACE" group:"Machines"`
+	Address      netip.Addr        `help:"IPv4 address of this rackd on that interface. Without it machines are served by IPv6 only, at --address6." env:"RACKD_ADDRESS" group:"Machines"`
+	Prefix       int               `help:"Prefix length of that network, in bits." default:"24" env:"RACKD_PREFIX" group:"Machines"`
+	DHCP         string            `help:"DHCP mode. serve: give addresses; proxy: work beside another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP" group:"Machines"`
+	DHCPRange    string            `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
+	DHCPRelays   []netip.Prefix    `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
+	DHCPSubnets  []string          `name:"dhcp-subnet" sep:";" help:"With --dhcp serve: a further network whose relays send requests here, as 'PREFIX FROM-TO ROUTER', such as '10.2.0.0/24 10.2.0.100-10.2.0.200 10.2.0.1'. Its machines reach --address by the router. Several: give the flag again, or divide them by ;." placeholder:"SUBNET" env:"RACKD_DHCP_SUBNETS" group:"Machines"`
+	Address6     netip.Addr        `name:"address6" help:"IPv6 address of this rackd on that interface. With it machines boot by IPv6 too." env:"RACKD_ADDRESS6" group:"Machines"`
+	Prefix6      int               `name:"prefix6" help:"Prefix length of its network, in bits." default:"64" env:"RACKD_PREFIX6" group:"Machines"`
+	DHCP6        string            `name:"dhcp6" help:"DHCPv6 mode. serve: give addresses; proxy: name boot files to machines that have an address of a router's prefix, and overhear another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP6" group:"Machines"`
+	DHCP6Range   []string          `name:"dhcp6-range" help:"First and last IPv6 address to give. Default: 65536 addresses that follow from --address6, so that each rackd has its own. Further ranges are for networks behind relays; each is of one network with --prefix6 bits." placeholder:"FROM-TO" env:"RACKD_DHCP6_RANGE" group:"Machines"`
+	RouterAdv    bool              `name:"router-advertisements" help:"Answer machines that boot the ramdisk and look for an IPv6 router: there is none, and where rackd serves DHCPv6 they are to ask that. Without this answer iPXE waits for a router for 16 s, and does not boot by IPv6. Rackd is silent where a router advertises itself." default:"true" negatable:"" env:"RACKD_ROUTER_ADVERTISEMENTS" group:"Machines"`
+	Router       netip.Addr        `help:"Router that DHCP tells machines." env:"RACKD_ROUTER" group:"Machines"`
+	DNS          []netip.Addr      `help:"Name servers that DHCP tells machines." env:"RACKD_DNS" group:"Machines"`
+	HTTPPort     int               `help:"HTTP port for boot scripts, files and images." default:"8080" env:"RACKD_HTTP_PORT" group:"Machines"`
+	HTTPSPort    int               `name:"https-port" help:"HTTPS port for firmware that boots by HTTP; see --https-certificate." default:"8443" env:"RACKD_HTTPS_PORT" group:"Machines"`
+	HTTPSCert    string            `name:"https-certificate" help:"PEM file with the certificate that machines' firmware is shown, and those that it stands on. It names --address and --address6 as alternative names, and firmware must have been given its authority. With it, firmware with the boot interfaces http, http-ipxe and redfish-https is told https URLs; iPXE and agents keep HTTP. The file is read again when it changes." env:"RACKD_HTTPS_CERTIFICATE" placeholder:"FILE" group:"Machines"`
+	HTTPSKey     string            `name:"https-key" help:"PEM file with the key of --https-certificate." env:"RACKD_HTTPS_KEY" placeholder:"FILE" group:"Machines"`
+	AgentPort    int               `help:"HTTPS port for agents' lookups and heartbeats." default:"6386" env:"RACKD_AGENT_PORT" group:"Machines"`
+	ISCSIPort    int               `name:"iscsi-portal-port" help:"TCP port at which machines export their disks to this rackd, for the deploy interface iscsi." default:"3260" env:"RACKD_ISCSI_PORTAL_PORT" group:"Machines"`
+	BootPrograms string            `help:"Folder with the iPXE programs: undionly.kpxe, snponly.efi and so on." default:"/usr/lib/ipxe" env:"RACKD_BOOT_PROGRAMS" group:"Machines"`
+	PXELoader    string            `name:"pxe-loader" help:"What machines of the boot interface pxe load first. ipxe: iPXE, as others. grub: Debian's signed shim and GRUB on UEFI x64, which start with Microsoft's keys too, and pxelinux on BIOS where it is there; machines that boot by IPv6 load iPXE." enum:"ipxe,grub" default:"ipxe" env:"RACKD_PXE_LOADER" group:"Machines"`
+	LoaderFiles  map[string]string `name:"pxe-loader-files" help:"Files of these boot loaders, where they are not those of Debian: shimx64.efi, grubx64.efi, pxelinux.0 and ldlinux.c32." placeholder:"NAME=FILE" env:"RACKD_PXE_LOADER_FILES" group:"Machines"`
+	Kernel       string            `help:"Kernel file of the ramdisk." env:"RACKD_KERNEL" placeholder:"FILE" group:"Machines"`
+	Ramdisk      string            `help:"Initramfs file of the ramdisk." env:"RACKD_RAMDISK" placeholder:"FILE" group:"Machines"`
+	Rescue       string            `name:"rescue-ramdisk" help:"Initramfs file of the ramdisk for rescues, which has a shell; it starts with the kernel of --kernel. Without it only nodes that name a ramdisk for rescues themselves can be rescued." env:"RACKD_RESCUE_RAMDISK" placeholder:"FILE" group:"Machines"`
+	UKI          string            `name:"uki" help:"Kernel and ramdisk as one UEFI program, for nodes with the boot interface http: their firmware loads it by HTTP, or by PXE, and no boot program before it. ironyard ramdisk build --uki makes it." env:"RACKD_UKI" placeholder:"FILE" group:"Machines"`
+	RescueUKI    string            `name:"rescue-uki" help:"The same of the ramdisk for rescues." env:"RACKD_RESCUE_UKI" placeholder:"FILE" group:"Machines"`
+	UKIARM64     string            `name:"uki-arm64" help:"That of --uki for machines of arm64: ironyard ramdisk build --arch arm64 --uki makes it." env:"RACKD_UKI_ARM64" placeholder:"FILE" group:"Machines"`
+	RescueARM64  string            `name:"rescue-uki-arm64" help:"That of --rescue-uki for machines of arm64." env:"RACKD_RESCUE_UKI_ARM64" placeholder:"FILE" group:"Machines"`
+	KernelParams string            `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
+	AgentAPIURL  []string          `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
+	TrustFirst   bool              `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
+	Discovery    bool              `help:"Let unknown machines boot the ramdisk." env:"RACKD_DISCOVERY" group:"Machines"`
+	CacheGiB     float64           `name:"cache-gib" help:"Maximum size of the image cache, in GiB." default:"20" env:"RACKD_CACHE_GIB" group:"Machines"`
+	ImageDirs    []string          `help:"Folders from which file:// images may come." env:"RACKD_IMAGE_DIRS" placeholder:"FOLDER" group:"Machines"`
+	PlainOCI     []string          `name:"plain-registries" help:"OCI registries that are spoken to without TLS, each as an oci:// address names it." env:"RACKD_PLAIN_REGISTRIES" placeholder:"HOST:PORT" group:"Machines"`
+	NoFetchFrom  []netip.Prefix    `help:"Networks that are forbidden for the URLs of images, checksums and config drives, and for those that callers have BMCs read, such as the BMCs' network. Do not give the rack's own network: other rackds serve copies there." placeholder:"CIDR" env:"RACKD_NO_FETCH_FROM" group:"Machines"`
+	FetchFrom    []netip.Prefix    `help:"Networks that are allowed for those URLs although the default refuses them. By default loopback, link-local, multicast and unspecified addresses are refused, also inside NAT64, 6to4 and Teredo addresses. A proxy on this machine needs loopback." placeholder:"CIDR" env:"RACKD_FETCH_FROM" group:"Machines"`
 
 	Deadlines        map[string]time.Duration `help:"Time limit of a state, such as 'wait call-back=10m'." env:"RACKD_DEADLINES" group:"Work" name:"deadline" placeholder:"STATE=TIME"`
 	HeartbeatTimeout time.Duration            `help:"Heartbeat timeout that agents are told, in whole seconds. They call after 0.3 to 0.6 of it." default:"60s" env:"RACKD_HEARTBEAT_TIMEOUT" group:"Work"`
@@ -223,9 +238,9 @@ func (f flags) bounds() error {
 // mostKernelParams leaves room for what a node's fields and rackd itself add (agentapi.MaxCommandLine).
 const mostKernelParams = 380
 
-func (f flags) rack() (*daemon.Rack, error) {
-	r := &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
-		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI,
+func (f flags) rack() (r *daemon.Rack, err error) {
+	r = &daemon.Rack{Interface: f.Interface, Address: f.Address, DHCP: f.DHCP, DHCPRelays: f.DHCPRelays, Mask: net.CIDRMask(f.Prefix, 32), Router: f.Router, DNS: f.DNS,
+		HTTPPort: f.HTTPPort, AgentPort: f.AgentPort, HTTPSPort: f.HTTPSPort, HTTPS: boottls.Files{Certificate: f.HTTPSCert, Key: f.HTTPSKey}, BootPrograms: f.BootPrograms, Kernel: f.Kernel, Ramdisk: f.Ramdisk, RescueRamdisk: f.Rescue, UKI: f.UKI, RescueUKI: f.RescueUKI, UKIARM64: f.UKIARM64, RescueUKIARM64: f.RescueARM64,
 		KernelParams: strings.Fields(f.KernelParams), Discovery: f.Discovery, RouterAdvertisements: f.RouterAdv}
 	if f.Address.IsValid() && !r.Address.Is4() {
 		return nil, fmt.Errorf("--address %s: it must be an IPv4 address; an IPv6 address is --address6", f.Address)
@@ -236,10 +251,16 @@ func (f flags) rack() (*daemon.Rack, error) {
 	if err := f.six(r); err != nil {
 		return nil, err
 	}
-	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort} {
+	if r.Loaders, err = f.loaders(); err != nil {
+		return nil, err
+	}
+	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort, "https-port": f.HTTPSPort} {
 		if port < 1 || port > 65535 {
 			return nil, fmt.Errorf("--%s %d: a port must be 1 to 65535", name, port)
 		}
+	}
+	if (f.HTTPSCert == "") != (f.HTTPSKey == "") {
+		return nil, errors.New("--https-certificate and --https-key: give both or neither")
 	}
 	if f.Prefix < 1 || f.Prefix > 30 {
 		return nil, fmt.Errorf("--prefix %d: it must be 1 to 30", f.Prefix)
@@ -253,6 +274,16 @@ func (f flags) rack() (*daemon.Rack, error) {
 	}
 	if len(f.KernelParams) > mostKernelParams {
 		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut off the end of its command line", len(f.KernelParams), mostKernelParams)
+	}
+	for _, text := range f.DHCPSubnets {
+		n, err := dhcp.ParseSubnet(text)
+		if err != nil {
+			return nil, fmt.Errorf("--dhcp-subnet: %w", err)
+		}
+		r.Subnets = append(r.Subnets, n)
+	}
+	if len(r.Subnets) > 0 && (f.DHCP != "serve" || !f.Address.IsValid()) {
+		return nil, errors.New("--dhcp-subnet: addresses are given with --dhcp serve and --address alone; a proxy is told of networks by --dhcp-relays")
 	}
 	if f.DHCP == "serve" && f.Address.IsValid() {
 		from, to, ok := strings.Cut(f.DHCPRange, "-")
@@ -268,6 +299,30 @@ func (f flags) rack() (*daemon.Rack, error) {
 		}
 	}
 	return r, nil
+}
+
+// debianLoaders are the boot loaders besides iPXE, where Debian has them.
+var debianLoaders = map[string]string{bootfiles.Shim: "/usr/lib/shim/shimx64.efi.signed", bootfiles.GRUB: "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
+	bootfiles.PXELinux: "/usr/lib/PXELINUX/pxelinux.0", bootfiles.PXELinuxCore: "/usr/lib/syslinux/modules/bios/ldlinux.c32"}
+
+// loaders are the files of the boot loaders besides iPXE, empty where they are not wanted. Pxelinux may be left out.
+func (f flags) loaders() (map[string]string, error) {
+	for name := range f.LoaderFiles {
+		if debianLoaders[name] == "" || f.PXELoader != "grub" {
+			return nil, fmt.Errorf("--pxe-loader-files %s: with --pxe-loader grub there are %s", name, strings.Join(slices.Sorted(maps.Keys(debianLoaders)), ", "))
+		}
+	}
+	if f.PXELoader != "grub" {
+		return nil, nil
+	}
+	all := maps.Clone(debianLoaders)
+	maps.Copy(all, f.LoaderFiles)
+	_, err := os.Stat(all[bootfiles.PXELinux])
+	if errors.Is(err, fs.ErrNotExist) && f.LoaderFiles[bootfiles.PXELinux] == "" {
+		delete(all, bootfiles.PXELinux)
+		delete(all, bootfiles.PXELinuxCore)
+	}
+	return all, nil
 }
 
 // member opens the folder of a rackd that has joined, and lets it say what flags would

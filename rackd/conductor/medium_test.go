@@ -21,6 +21,7 @@ type mediaAt string
 
 func (mediaAt) Problem(string) error { return nil }
 func (m mediaAt) Base() string       { return string(m) }
+func (mediaAt) TLSBase() string      { return "" }
 func (mediaAt) Served(string) bool   { return true }
 func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
 	return base + "/" + MediumCode(testKey, node, root, boot), nil

@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/strangers"
@@ -117,13 +118,21 @@ type Rack struct {
 	RouterAdvertisements bool
 	// DHCPRelays are other networks whose machines a proxy answers.
 	DHCPRelays []netip.Prefix
-	RangeFrom  netip.Addr
-	RangeTo    netip.Addr
-	Mask       net.IPMask
-	Router     netip.Addr
-	DNS        []netip.Addr
-	HTTPPort   int
-	AgentPort  int
+	// Subnets are networks that relays bring, with ranges of their own.
+	Subnets   []dhcp.Subnet
+	RangeFrom netip.Addr
+	RangeTo   netip.Addr
+	Mask      net.IPMask
+	Router    netip.Addr
+	DNS       []netip.Addr
+	HTTPPort  int
+	AgentPort int
+	// HTTPS is the certificate with which firmware is served at HTTPSPort; zero: firmware is served by HTTP.
+	HTTPS     boottls.Files
+	HTTPSPort int
+	// Loaders are the files of GRUB and pxelinux, by their names among the boot files, which machines of the boot interface pxe load;
+	// empty: they load iPXE.
+	Loaders map[string]string
 	// BootPrograms is the folder with undionly.kpxe, ipxe.efi and their kin.
 	BootPrograms string
 	Kernel       string // file
@@ -133,7 +142,9 @@ type Rack struct {
 	// UKI and RescueUKI are files, each a ramdisk as one program that firmware starts; empty: no boot interface has firmware start
 	// one.
 	UKI, RescueUKI string
-	KernelParams   []string
+	// UKIARM64 and RescueUKIARM64 are the same for machines of arm64.
+	UKIARM64, RescueUKIARM64 string
+	KernelParams             []string
 	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
 	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.

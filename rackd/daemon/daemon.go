@@ -6,9 +6,11 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -43,6 +45,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/strangers"
@@ -77,6 +80,8 @@ type rackd struct {
 	desk       *forward.Desk
 	files      *bootfiles.Files
 	loader     *bootmedium.Loader // nil: this rackd boots no machines
+	// firmwareTLS is what firmware is served with; nil: it is served by HTTP.
+	firmwareTLS *tls.Config
 	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
 	opened chan struct{}
 	waits  atomic.Pointer[string]
@@ -111,7 +116,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 		if err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
-		g.Go(func() error { return observe(ctx, l, r.registry, r.checks) })
+		g.Go(func() error { return observe(ctx, l, r.registry, r.checks, cfg.Log) })
 	}
 	g.Go(func() error {
 		if err := r.build(ctx); err != nil {
@@ -148,7 +153,7 @@ func machinesInterface(c Config) string {
 // programs are the ramdisks that machines' firmware can start here.
 func programs(c Config) (p networkboot.Programs) {
 	if c.Rack != nil {
-		p.Ramdisk, p.Rescue = c.Rack.UKI != "", c.Rack.RescueUKI != ""
+		p.Ramdisk, p.Rescue = c.Rack.UKI+c.Rack.UKIARM64 != "", c.Rack.RescueUKI+c.Rack.RescueUKIARM64 != ""
 	}
 	return p
 }
@@ -182,8 +187,18 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil
 	}
+	if c.Rack.HTTPS.Certificate != "" {
+		var at []netip.Addr
+		for _, f := range c.Rack.faces() {
+			at = append(at, f.address)
+		}
+		if r.firmwareTLS, err = boottls.Open(c.Rack.HTTPS, at, c.Log); err != nil {
+			return err
+		}
+	}
 	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
-		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI}); err != nil {
+		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI,
+		UKIARM64: c.Rack.UKIARM64, RescueUKIARM64: c.Rack.RescueUKIARM64, Loaders: c.Rack.Loaders}); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,
@@ -206,7 +221,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 	}
 	self := bus.Member{Name: c.Name, Group: c.Group, Version: release.Version, Documents: node.Format, Drivers: r.hardware.Describe()}
 	if c.Rack != nil {
-		self.BootURL, self.AgentURL = c.Rack.face().http(), c.Rack.face().agents()
+		self.BootURL, self.BootTLSURL, self.AgentURL = c.Rack.face().http(), c.Rack.face().https(), c.Rack.face().agents()
 		if f := c.Rack.face6(); f.address.IsValid() {
 			self.BootURL6, self.AgentURL6 = f.http(), f.agents()
 		}
@@ -232,7 +247,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.stock = images{r.cache, c.Rack.bases(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		cc.Media = mediaServer{r.loader, c.Rack.face().http(), c.Keys, r.lease.Members}
+		cc.Media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members}
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})

@@ -10,6 +10,7 @@ import (
 type face struct {
 	address              netip.Addr
 	httpPort, agentsPort int
+	httpsPort            int // of firmware; 0: it is served by HTTP
 }
 
 // face is that of IPv4, or of IPv6 where this rackd has no IPv4 address. Others than machines use it too.
@@ -17,21 +18,29 @@ func (r *Rack) face() face {
 	if !r.Address.IsValid() {
 		return r.face6()
 	}
-	return face{r.Address, r.HTTPPort, r.AgentPort}
+	return r.faceAt(r.Address)
 }
 
 func (r *Rack) face6() face {
 	if !r.Address6.IsValid() {
 		return face{}
 	}
-	return face{r.Address6, r.HTTPPort, r.AgentPort}
+	return r.faceAt(r.Address6)
+}
+
+func (r *Rack) faceAt(a netip.Addr) face {
+	f := face{address: a, httpPort: r.HTTPPort, agentsPort: r.AgentPort}
+	if r.HTTPS.Certificate != "" {
+		f.httpsPort = r.HTTPSPort
+	}
+	return f
 }
 
 // faces are one or two.
 func (r *Rack) faces() (list []face) {
 	for _, a := range []netip.Addr{r.Address, r.Address6} {
 		if a.IsValid() {
-			list = append(list, face{a, r.HTTPPort, r.AgentPort})
+			list = append(list, r.faceAt(a))
 		}
 	}
 	return list
@@ -51,6 +60,14 @@ func (f face) six() bool { return f.address.Is6() }
 func (f face) at(port int) string { return net.JoinHostPort(f.address.String(), strconv.Itoa(port)) }
 
 func (f face) http() string { return "http://" + f.at(f.httpPort) }
+
+// https is http for firmware, by TLS; empty: firmware is served by HTTP.
+func (f face) https() string {
+	if f.httpsPort == 0 {
+		return ""
+	}
+	return "https://" + f.at(f.httpsPort)
+}
 
 func (f face) agents() string { return "https://" + f.at(f.agentsPort) }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,7 @@ type listeners struct {
 type faceListeners struct {
 	face
 	web, agents net.Listener
+	firmware    net.Listener // the web by TLS; nil: there is none
 	tftp        net.PacketConn
 }
 
@@ -79,11 +81,15 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 func (f face) listen(ctx context.Context) (l faceListeners, err error) {
 	l.face = f
 	var lc net.ListenConfig
-	for what, open := range map[string]func() error{
+	list := map[string]func() error{
 		"machines over HTTP": func() (err error) { l.web, err = lc.Listen(ctx, "tcp", f.at(f.httpPort)); return err },
 		"agents":             func() (err error) { l.agents, err = lc.Listen(ctx, "tcp", f.at(f.agentsPort)); return err },
 		"TFTP":               func() (err error) { l.tftp, err = lc.ListenPacket(ctx, "udp", f.at(69)); return err },
-	} {
+	}
+	if f.httpsPort != 0 {
+		list["firmware over HTTPS"] = func() (err error) { l.firmware, err = lc.Listen(ctx, "tcp", f.at(f.httpsPort)); return err }
+	}
+	for what, open := range list {
 		if err := open(); err != nil {
 			return l, fmt.Errorf("listen for %s: %w", what, err)
 		}
@@ -93,10 +99,10 @@ func (f face) listen(ctx context.Context) (l faceListeners, err error) {
 
 func (r *rackd) listenDHCP(ctx context.Context, l *listeners) (err error) {
 	k, f := r.cfg.Rack, r.cfg.Rack.face()
-	if l.servers.four, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays,
-		Router: k.Router, DNS: k.names(false), LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: f.http(), TFTP: f.tftp(), Discovery: k.Discovery,
+	if l.servers.four, err = dhcp.New(dhcp.Config{Mode: dhcp.Mode(k.DHCP), ServerIP: k.Address, From: k.RangeFrom, To: k.RangeTo, Mask: k.Mask, Relays: k.DHCPRelays, Subnets: k.Subnets,
+		Router: k.Router, DNS: k.names(false), LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp-leases.json"), HTTP: f.http(), HTTPS: f.https(), TFTP: f.tftp(), Discovery: k.Discovery,
 		Directory: r.directory(f), Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
-		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
+		Probe: arpprobe.Prober{Interface: k.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers}); err != nil {
 		return err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
@@ -116,7 +122,7 @@ func (r *rackd) listenDHCP(ctx context.Context, l *listeners) (err error) {
 func (r *rackd) listenDHCP6(l *listeners) (err error) {
 	k, f := r.cfg.Rack, r.cfg.Rack.face6()
 	if l.servers.six, err = dhcp.New6(dhcp.Config6{Mode: dhcp.Mode(k.DHCP6), ServerIP: k.Address6, Subnets: k.Subnets6, DNS: k.names(true),
-		LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp6-leases.json"), HTTP: f.http(), TFTP: f.tftp(), Discovery: k.Discovery,
+		LeaseFile: filepath.Join(r.cfg.DataDir, "dhcp6-leases.json"), HTTP: f.http(), HTTPS: f.https(), TFTP: f.tftp(), Discovery: k.Discovery,
 		Directory: r.directory(f), Journal: r.desk, Metrics: r.netboot, Log: r.cfg.Log,
 		Neighbour: dhcp.Neighbours{Interface: k.Interface}.MAC, Serves: r.files.Has, Strangers: r.strangers}); err != nil {
 		return err
@@ -252,8 +258,11 @@ func (r *rackd) serveFace(ctx context.Context, g *errgroup.Group, f faceListener
 	mux.Handle("/files/", boot)
 	mux.Handle(mediaweb.Prefix, r.mediaHandler())
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
-	g.Go(func() error { return serveHTTP(ctx, f.web, mux) })
+	g.Go(func() error { return serveHTTP(ctx, f.web, mux, r.cfg.Log) })
+	if f.firmware != nil {
+		g.Go(func() error { return serveHTTP(ctx, tls.NewListener(f.firmware, r.firmwareTLS), mux, r.cfg.Log) })
+	}
 	g.Go(func() error { return door.Serve(ctx, f.agents, r.identities) })
-	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: known.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts}
+	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: known.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts, Own: r.openOwn}
 	g.Go(func() error { return files.Serve(ctx, f.tftp) })
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +22,7 @@ import (
 type mediaServer struct {
 	loader  *bootmedium.Loader
 	base    string
+	secure  string // by TLS; empty: not served so
 	keys    *seal.Keyring
 	members func() []bus.Member
 }
@@ -30,6 +32,9 @@ func (s mediaServer) Problem(mode string) error { return s.loader.Problem(mode) 
 
 // Base implements runner.Media.
 func (s mediaServer) Base() string { return s.base }
+
+// TLSBase implements runner.Media.
+func (s mediaServer) TLSBase() string { return s.secure }
 
 // URL implements runner.Media. Each rackd of the group makes the same one below the same base.
 func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, error) {
@@ -42,7 +47,9 @@ func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, e
 
 // Served implements runner.Media.
 func (s mediaServer) Served(base string) bool {
-	return base == s.base || slices.ContainsFunc(s.members(), func(m bus.Member) bool { return strings.TrimRight(m.BootURL, "/") == base })
+	return base == s.base || base == s.secure && base != "" || slices.ContainsFunc(s.members(), func(m bus.Member) bool {
+		return strings.TrimRight(m.BootURL, "/") == base || m.BootTLSURL != "" && strings.TrimRight(m.BootTLSURL, "/") == base
+	})
 }
 
 // mediaHandler serves media to BMCs.
@@ -58,6 +65,37 @@ func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
 	}
 	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group,
 		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: bootorder.Ramdisk(o.Load)}}, true
+}
+
+// openOwn opens a file that a node brings itself, for its boot loader.
+func (r *rackd) openOwn(id string) (io.ReadCloser, int64, error) {
+	if id == "" {
+		return nil, 0, fmt.Errorf("a file of the node's own is not in the rack's cache: %w", fs.ErrNotExist)
+	}
+	f, done, err := r.cache.File(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		done()
+		return nil, 0, err
+	}
+	return held{f, done}, size, nil
+}
+
+// held is a file of the cache, which stays there until it is closed.
+type held struct {
+	io.Reader
+	done func()
+}
+
+func (h held) Close() error {
+	h.done()
+	return nil
 }
 
 // openForMedium opens a file of the rack's cache by its id, else one of this rackd's boot files by its name.

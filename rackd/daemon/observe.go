@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -26,7 +27,7 @@ type check struct {
 
 // observe serves /metrics, /healthz and /readyz. They need no authentication: they
 // hold no secret and change nothing; bind them where only the operators reach.
-func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, checks func() []check) error {
+func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, checks func() []check, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	health := func(w http.ResponseWriter, _ *http.Request) {
@@ -42,14 +43,14 @@ func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, chec
 	}
 	mux.HandleFunc("GET /healthz", health)
 	mux.HandleFunc("GET /readyz", health)
-	return serveHTTP(ctx, l, mux)
+	return serveHTTP(ctx, l, mux, log)
 }
 
 // serveHTTP serves h on l, which it closes, until ctx ends. A handler that may take longer
 // than the time for reading a request does not look at its request's context, which ends then.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeWithin,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

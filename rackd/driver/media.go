@@ -97,6 +97,8 @@ type Media interface {
 	// Base is where this rackd serves media, as Publish has it. Served reports whether a live rackd serves media at a base.
 	Base() string
 	Served(base string) bool
+	// TLSBase is where this rackd serves media by TLS, with a certificate that firmware may be given; empty: it does not.
+	TLSBase() string
 }
 
 // MediumMaker is implemented by boot interfaces whose ramdisk's medium a rackd makes, of kernel, ramdisk and parameters.

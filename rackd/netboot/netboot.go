@@ -103,9 +103,33 @@ const (
 	TFTPScriptPath = "boot/script/" // + MAC with dashes: old iPXE reads a colon as a port
 )
 
+// What boot loaders of the interface pxe ask for by TFTP, where they are not iPXE. GRUB reads TFTPGRUBMain first, by either name, and
+// both go on with the MAC address: GRUB writes it with colons, pxelinux with dashes.
+const (
+	TFTPGRUBMain    = "grub/grub.cfg"
+	TFTPGRUBMainX64 = "grub/x86_64-efi/grub.cfg"
+	TFTPGRUBPath    = "grub/grub.cfg-01-"
+	PXELinuxPath    = "pxelinux.cfg/01-"
+	// OwnFilePath is where they find files that a node brings itself: + MAC with dashes, + OwnKernel or OwnRamdisk.
+	OwnFilePath = "boot/own/"
+	OwnKernel   = "kernel"
+	OwnRamdisk  = "ramdisk"
+)
+
+// Dashed is a MAC address as names of files have it.
+func Dashed(mac string) string { return strings.ReplaceAll(mac, ":", "-") }
+
 // ProgramPath is where firmware finds the program that its machine is to start, over HTTP: + MAC with dashes + a name.
 // The name ends like that of a program, and there is no query: some firmware looks at the first and drops the second.
 const ProgramPath = "/boot/program/"
+
+// ProgramName is the name of the program in its URL.
+func ProgramName(arm64 bool) string {
+	if arm64 {
+		return "ramdisk-arm64.efi"
+	}
+	return "ramdisk.efi"
+}
 
 // InstallerPath is where an installer finds its files, over HTTP: + node/id of the boot/file.
 const InstallerPath = "/boot/installer/"
@@ -123,8 +147,8 @@ func InstallerURL(base string, m Machine, file string) string {
 }
 
 // ProgramURL returns where the firmware of the machine with that MAC finds its program; base is an http URL without a slash at the end.
-func ProgramURL(base, mac string) string {
-	return base + ProgramPath + strings.ReplaceAll(mac, ":", "-") + "/ramdisk.efi"
+func ProgramURL(base, mac string, arm64 bool) string {
+	return base + ProgramPath + Dashed(mac) + "/" + ProgramName(arm64)
 }
 
 // ParametersURL returns where the agent of the machine with that MAC is told what a boot script would have told its kernel.
@@ -140,5 +164,5 @@ func ScriptURL(base, mac string) string {
 
 // TFTPScriptURL is ScriptURL for a tftp base.
 func TFTPScriptURL(base, mac string) string {
-	return base + "/" + TFTPScriptPath + strings.ReplaceAll(mac, ":", "-")
+	return base + "/" + TFTPScriptPath + Dashed(mac)
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
@@ -17,7 +16,7 @@ import (
 
 // newWorld6 is newWorld for a network without IPv4.
 func newWorld6(t *testing.T, m netboot.Machine, kernel string) *world {
-	w, files := bareWorld(t, m, kernel)
+	w, files := bareWorld(t, m, kernel, setting{})
 	at := ipxescript.Server{HTTP: "http://[" + self6.String() + "]:8080", TFTP: "tftp://[" + self6.String() + "]"}
 	network := dhcp.Subnet6(self6, 64)
 	d, err := dhcp.New6(dhcp.Config6{Mode: dhcp.Serve, ServerIP: self6, Subnets: []dhcp.Subnet{network}, HTTP: at.HTTP, TFTP: at.TFTP,
@@ -87,7 +86,6 @@ func TestFirmwareBootsByIPv6(t *testing.T) {
 	})
 	t.Run("OVMF by HTTP", func(t *testing.T) {
 		w := newWorld6(t, ramdiskMachine, "/usr/lib/ipxe/ipxe.efi")
-		w.limit = 10 * time.Minute // it tries HTTP over IPv4 first
 		w.boot(append(ovmf(t), without("IPv4PXESupport", "IPv6PXESupport")...)...)
 		w.phases("dhcp: fd00:78:", "dhcp: fd00:78:", "script: ramdisk", "kernel", "ramdisk")
 		w.asked("UEFI HTTP boot")

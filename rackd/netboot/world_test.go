@@ -75,8 +75,7 @@ func inNamespace(t *testing.T) bool {
 // world is a rack with one machine, and what it has been seen to do.
 type world struct {
 	t      *testing.T
-	limit  time.Duration // of until, if it is more than three minutes
-	kernel string        // path
+	kernel string // path
 
 	mu      sync.Mutex
 	machine netboot.Machine
@@ -137,7 +136,7 @@ func (w *world) note(change func()) {
 // until waits until ok says so of the journal and the console; ok runs under the lock.
 func (w *world) until(what string, ok func(seen []string, console string) bool) {
 	w.t.Helper()
-	limit := time.After(max(w.limit, 3*time.Minute))
+	limit := time.After(10 * time.Minute)
 	for {
 		w.mu.Lock()
 		done, change := ok(w.seen, w.console.String()), w.change
@@ -177,10 +176,25 @@ func (w *world) says(text string) {
 // newWorld starts DHCP, TFTP and the boot web. The kernel is iPXE once more: any
 // program that this firmware can start will do.
 func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
-	w, files := bareWorld(t, m, kernel)
+	return worldWith(t, m, kernel, func(*setting) {})
+}
+
+// setting is what may differ between worlds.
+type setting struct {
+	loaders map[string]string                   // boot loaders besides iPXE
+	wrap    func(net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
+	mode    dhcp.Mode
+	arm64   string // the ramdisk for arm64 as one program; empty: none
+}
+
+// worldWith is newWorld with other settings.
+func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*setting)) *world {
+	set := setting{mode: dhcp.Serve}
+	change(&set)
+	w, files := bareWorld(t, m, kernel, set)
 	at := ipxescript.Server{HTTP: "http://" + self.String() + ":8080", TFTP: "tftp://" + self.String()}
-	d, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
-		HTTP: at.HTTP, TFTP: at.TFTP, LeaseFile: filepath.Join(filepath.Dir(w.kernel), "leases"), Directory: w, Journal: w, Log: quiet})
+	d, err := dhcp.New(dhcp.Config{Mode: set.mode, ServerIP: self, From: self, To: netip.MustParseAddr("10.78.0.20"), Mask: net.CIDRMask(24, 32),
+		HTTP: at.HTTP, TFTP: at.TFTP, LeaseFile: filepath.Join(filepath.Dir(w.kernel), "leases"), Directory: w, Journal: w, Log: quiet, Loaders: len(set.loaders) > 0, Serves: files.Has})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,14 +203,26 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.serve(files, self, at, d.MACOf, func(ctx context.Context) error { return d.Serve(ctx, on67) })
+	var asks net.PacketConn = on67
+	if set.wrap != nil {
+		asks = set.wrap(on67)
+	}
+	beside := []func(context.Context) error{func(ctx context.Context) error { return d.Serve(ctx, asks) }}
+	if set.mode == dhcp.Proxy {
+		on4011, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", self, dhcp.BootPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside = append(beside, func(ctx context.Context) error { return d.ServeBoot(ctx, on4011) })
+	}
+	w.serve(files, self, at, d.MACOf, beside...)
 	return w
 }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // bareWorld is a world without servers.
-func bareWorld(t *testing.T, m netboot.Machine, kernel string) (*world, *bootfiles.Files) {
+func bareWorld(t *testing.T, m netboot.Machine, kernel string, set setting) (*world, *bootfiles.Files) {
 	dir := t.TempDir()
 	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
@@ -208,7 +234,7 @@ func bareWorld(t *testing.T, m netboot.Machine, kernel string) (*world, *bootfil
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk")})
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders, UKIARM64: set.arm64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +254,7 @@ func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescr
 		t.Fatal(err)
 	}
 	asked := func(string) ipxescript.Ramdisk {
-		return ipxescript.Ramdisk{Server: server, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
+		return ipxescript.Ramdisk{Server: server, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
 	}
 	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: quiet}
 	web := &http.Server{Handler: bootweb.Handler(bootweb.Config{Journal: w, Files: files, Scripts: scripts, Log: quiet})}
@@ -251,13 +277,17 @@ func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescr
 
 // boot starts a machine in QEMU; it ends with the test.
 func (w *world) boot(args ...string) {
-	args = append([]string{"-nodefaults", "-no-user-config", "-accel", "tcg,thread=multi", "-machine", "q35,graphics=off", "-cpu", "max", "-m", "512",
-		"-display", "none", "-serial", "stdio", "-device", "virtio-rng-pci", "-netdev", "tap,id=n,ifname=" + tap + ",script=no,downscript=no"}, args...)
-	cmd := exec.Command("qemu-system-x86_64", args...)
+	w.bootBy("qemu-system-x86_64", "qemu-system-x86", append([]string{"-nodefaults", "-no-user-config", "-accel", "tcg,thread=multi", "-machine", "q35,graphics=off", "-cpu", "max", "-m", "512",
+		"-display", "none", "-serial", "stdio", "-device", "virtio-rng-pci", "-netdev", "tap,id=n,ifname=" + tap + ",script=no,downscript=no"}, args...)...)
+}
+
+// bootBy starts a machine in a QEMU, which a Debian package has.
+func (w *world) bootBy(qemu, pkg string, args ...string) {
+	cmd := exec.Command(qemu, args...)
 	cmd.Stdout, cmd.Stderr = w, w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		w.t.Fatalf("%v (Debian's package qemu-system-x86 has it)", err)
+		w.t.Fatalf("%v (Debian's package %s has it)", err, pkg)
 	}
 	w.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }

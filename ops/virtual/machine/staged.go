@@ -86,7 +86,19 @@ func (m *Machine) SetHTTPBootURI(uri string) error {
 		if err := m.cfg.boots(HTTP); err != nil {
 			return err
 		}
-		if err := checkURI(uri); err != nil {
+		trusts := false
+		if strings.HasPrefix(uri, "https:") {
+			s, err := m.glance()
+			if err != nil {
+				return err
+			}
+			authorities, err := s.TLSAuthorities()
+			if err != nil {
+				return err
+			}
+			trusts = len(authorities) > 0
+		}
+		if err := checkURI(uri, trusts); err != nil {
 			return refused{err}
 		}
 		m.state.HTTPBootURI = uri
@@ -94,9 +106,9 @@ func (m *Machine) SetHTTPBootURI(uri string) error {
 	})
 }
 
-// checkURI says why the firmware does not boot from a URI. Texts of URIs stay out of
+// checkURI says why firmware that trusts an authority of TLS, or none, does not boot from a URI. Texts of URIs stay out of
 // errors: they may name who is allowed to read.
-func checkURI(uri string) error {
+func checkURI(uri string, trusts bool) error {
 	if uri == "" {
 		return nil
 	}
@@ -111,10 +123,10 @@ func checkURI(uri string) error {
 		return fmt.Errorf("the boot URI has %d characters; the firmware takes %d", len(uri), maxURI)
 	case err != nil || u.Host == "":
 		return errors.New("the boot URI names no host")
-	case u.Scheme == "https":
+	case u.Scheme == "https" && !trusts:
 		return errors.New("the firmware trusts no certificates, so it boots from http URIs only")
-	case u.Scheme != "http":
-		return fmt.Errorf("the firmware boots from http URIs, not from %q", u.Scheme)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("the firmware boots from http and https URIs, not from %q", u.Scheme)
 	}
 	return nil
 }

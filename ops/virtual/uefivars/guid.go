@@ -16,6 +16,8 @@ var (
 	ISCSIConfigVendor = uuid.MustParse("4b47d616-a8d6-4552-9d44-ccad2e0f4cf9")
 	// SecureBootEnableVendor has edk2's switch of secure boot (gEfiSecureBootEnableDisableGuid).
 	SecureBootEnableVendor = uuid.MustParse("f0a30bc7-af08-4556-99c4-001009c93a44")
+	// TLSVendor has the authorities of TLS (gEfiTlsCaCertificateGuid of edk2).
+	TLSVendor = uuid.MustParse("fd2340d0-3dab-4349-a6c7-3b4f12b48eae")
 )
 
 // The GUIDs of the layout.

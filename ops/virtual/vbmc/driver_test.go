@@ -2,7 +2,12 @@ package vbmc
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -114,6 +119,38 @@ func TestRedfishStepsChangeKeys(t *testing.T) {
 		}
 		if waits || computer.secure.PlatformKey != c.key {
 			t.Errorf("%s: the computer has a platform key: %t, want %t; resets %v", c.step, computer.secure.PlatformKey, c.key, computer.resets)
+		}
+	}
+	certificate := func() string {
+		t.Helper()
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	args := map[string]any{"PK": certificate(), "KEK": certificate(), "db": certificate() + certificate()}
+	for range 2 { // the second time they are there
+		rig.NextStep()
+		waits := true
+		for range 20 {
+			task := rig.Task(unused{})
+			task.Args = args
+			out, err := steps["enrol_secure_boot_certificates"].Run(t.Context(), task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, waits = out.Waiting(); !waits {
+				break
+			}
+		}
+		if got := computer.certificates; waits || len(got["db"]) != 2 || len(got["KEK"]) != 1 || len(got["PK"]) != 1 {
+			t.Errorf("the computer has %d certificates in db, %d in KEK, %d in PK", len(got["db"]), len(got["KEK"]), len(got["PK"]))
 		}
 	}
 	if len(rig.Writes("power")) > 0 {

@@ -13,6 +13,8 @@ type Media interface {
 	Problem(mode string) error
 	// Base is the base URL; URL that of one boot's medium below a base.
 	Base() string
+	// TLSBase is the base URL by TLS, for firmware; empty: there is none.
+	TLSBase() string
 	URL(base, group, node, root string, boot uint64) (string, error)
 	// Served reports whether a live rackd serves media at a base.
 	Served(base string) bool

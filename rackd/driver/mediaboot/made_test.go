@@ -16,10 +16,12 @@ type server struct {
 	withdrawn bool
 	problem   error
 	alive     bool
+	secure    string
 }
 
 func (s *server) Problem(string) error { return s.problem }
 func (s *server) Base() string         { return "http://192.0.2.5:8080" }
+func (s *server) TLSBase() string      { return s.secure }
 func (s *server) Served(string) bool   { return s.alive }
 func (s *server) Withdraw()            { s.withdrawn = true }
 func (s *server) Publish(base string) (string, error) {
@@ -150,6 +152,24 @@ func TestAMediumOfAPredecessorIsTakenOut(t *testing.T) {
 		}
 		if got := strings.Contains(state(t, k), image); got != stays {
 			t.Errorf("%s is in the drive afterwards: %t", image, got)
+		}
+	}
+}
+
+// Firmware is sent to the server that speaks TLS, where there is one; a BMC is not, for it trusts other authorities.
+func TestFirmwareLoadsByTLS(t *testing.T) {
+	for by, want := range map[string]string{"firmware": "https://192.0.2.5:8443/media/u/secret1/boot.iso", "BMC": "http://192.0.2.5:8080/media/u/secret1/boot.iso", "external": "http://e/media/u/secret1/boot.iso"} {
+		k := task(t, &node.Document{UUID: "tls"})
+		k.Media = &server{secure: "https://192.0.2.5:8443"}
+		i := HTTPBoot(fine)
+		switch by {
+		case "BMC":
+			i = VirtualMedia(fine)
+		case "external":
+			k.Node.DriverInfo = map[string]any{fieldExternal: "http://e"}
+		}
+		if got, err := i.image(t.Context(), k); err != nil || got != want || !strings.HasPrefix(got, k.Facts[factAt]) {
+			t.Errorf("%s: %q at %q, %v, want %q", by, got, k.Facts[factAt], err, want)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
 	all[fieldRamdisk] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
 	all[fieldRescue] = "The same as " + fieldRamdisk + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
-	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address. Optional."
+	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address, by TLS for firmware where rackd has --https-certificate. Optional."
 	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
 	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
@@ -243,6 +243,9 @@ func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
 		return "", err
 	}
 	base := t.Node.DriverString(fieldExternal)
+	if base == "" && i.by == byHTTP {
+		base = t.Media.TLSBase()
+	}
 	text, err := t.Media.Publish(base)
 	if err != nil {
 		return "", err

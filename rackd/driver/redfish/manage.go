@@ -22,7 +22,8 @@ type Management struct {
 	Rest time.Duration
 }
 
-// NamedSteps lists Ironic's steps for the keys of secure boot and the BMC's clock, and one that restarts the BMC.
+// NamedSteps lists Ironic's steps for the keys of secure boot and the BMC's clock, one that adds certificates to the keys, and one
+// that restarts the BMC.
 func (m Management) NamedSteps(*node.Document) []driver.Step {
 	step := driver.Step{Interface: "management", Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true}
 	with := func(name string, in driver.Flows, change func(*driver.Step)) driver.Step {
@@ -34,6 +35,9 @@ func (m Management) NamedSteps(*node.Document) []driver.Step {
 	return []driver.Step{
 		with("reset_secure_boot_keys_to_default", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(redfish.ResetAllKeysToDefaultResetKeysType) }),
 		with("clear_secure_boot_keys", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(redfish.DeleteAllKeysResetKeysType) }),
+		with("enrol_secure_boot_certificates", driver.InClean|driver.InDeploy, func(s *driver.Step) {
+			s.Run, s.Check, s.Takes = m.enrolsKeys, checkEnrol, enrolArguments()
+		}),
 		with("set_bmc_clock", driver.InClean, func(s *driver.Step) {
 			s.Kind, s.Run, s.Check = driver.Repeatable, m.setClock, checkClock
 			s.Takes = map[string]driver.Argument{

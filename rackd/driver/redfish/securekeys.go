@@ -24,8 +24,9 @@ type keying struct {
 // securing is a system's secure boot, as far as its keys show in it.
 type securing struct {
 	ref
-	SecureBootMode string
-	Actions        struct {
+	SecureBootMode      string
+	SecureBootDatabases ref
+	Actions             struct {
 		ResetKeys struct {
 			Target  string   `json:"target"`
 			Allowed []string `json:"ResetKeysType@Redfish.AllowableValues"`

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,15 @@ const (
 	// without both.
 	UKI       = "ramdisk.efi"
 	RescueUKI = "rescue-ramdisk.efi"
+	// UKIARM64 and RescueUKIARM64 are those for arm64.
+	UKIARM64       = "ramdisk-arm64.efi"
+	RescueUKIARM64 = "rescue-ramdisk-arm64.efi"
+	// Shim and GRUB start on UEFI, with Microsoft's keys too; PXELinux and its core on BIOS. They are served where rackd is told to.
+	// Shim looks for GRUB by this name, and pxelinux for its core by that one.
+	Shim         = "shimx64.efi"
+	GRUB         = "grubx64.efi"
+	PXELinux     = "pxelinux.0"
+	PXELinuxCore = "ldlinux.c32"
 )
 
 // Programs are the boot programs that are served when the folder has them.
@@ -35,15 +45,26 @@ var Programs = []string{"undionly.kpxe", "ipxe.efi", "snponly.efi", "ipxe-arm64.
 type Files struct{ paths map[string]string }
 
 // Paths are those of the files that were built for machines to boot. Of these only Kernel and Ramdisk may not be empty.
-type Paths struct{ Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI string }
+type Paths struct {
+	Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI, UKIARM64, RescueUKIARM64 string
+	// Loaders are those of boot loaders, by the names above.
+	Loaders map[string]string
+}
 
 // New lists the files: those with a path must exist, and of the programs at least one.
 func New(programs string, built Paths) (*Files, error) {
 	f := &Files{paths: map[string]string{Kernel: built.Kernel, Ramdisk: built.Ramdisk}}
-	for name, path := range map[string]string{RescueRamdisk: built.RescueRamdisk, UKI: built.UKI, RescueUKI: built.RescueUKI} {
+	for name, path := range map[string]string{RescueRamdisk: built.RescueRamdisk, UKI: built.UKI, RescueUKI: built.RescueUKI,
+		UKIARM64: built.UKIARM64, RescueUKIARM64: built.RescueUKIARM64} {
 		if path != "" {
 			f.paths[name] = path
 		}
+	}
+	for name, path := range built.Loaders {
+		if !exists(path) {
+			return nil, fmt.Errorf("the boot loader %s: %q is no file; Debian's packages shim-signed, grub-efi-amd64-signed, pxelinux and syslinux-common have them", name, path)
+		}
+		f.paths[name] = path
 	}
 	boots := len(f.paths)
 	for name, path := range f.paths {
@@ -65,6 +86,24 @@ func New(programs string, built Paths) (*Files, error) {
 func exists(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// Program returns the program that firmware starts, of the ramdisk or that of rescues, for an architecture.
+func Program(rescue, arm64 bool) string {
+	switch {
+	case rescue && arm64:
+		return RescueUKIARM64
+	case rescue:
+		return RescueUKI
+	case arm64:
+		return UKIARM64
+	}
+	return UKI
+}
+
+// IsProgram reports whether a file is a program that firmware starts.
+func IsProgram(name string) bool {
+	return slices.Contains([]string{UKI, RescueUKI, UKIARM64, RescueUKIARM64}, name)
 }
 
 // Has reports whether there is a file of that name.

@@ -4,7 +4,8 @@
 // Machines whose firmware starts the ramdisk as one program have no script: they ask which program, and its agent asks for the
 // parameters of its boot.
 //
-// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles and rackd/netboot/ipxescript.
+// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript
+// and rackd/netboot/loaderconfig.
 package bootscript
 
 import (
@@ -67,7 +68,49 @@ func (s *Scripts) ForMAC(mac, via string, from netip.Addr) (string, error) {
 		return "", ErrBadName
 	}
 	m, ok := s.Directory.ByMAC(hw.String())
-	return s.write(m, ok, hw.String(), via, from)
+	return s.write(ipxe, m, ok, hw.String(), via, from)
+}
+
+// ForLoader is ForMAC in the language of another boot loader, by TFTP.
+func (s *Scripts) ForLoader(l Language, mac string, from netip.Addr) (string, error) {
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return "", ErrBadName
+	}
+	m, ok := s.Directory.ByMAC(hw.String())
+	return s.write(l, m, ok, hw.String(), "tftp", from)
+}
+
+// OwnFile returns a file of the node's own that a boot loader asks for by TFTP: netboot.OwnKernel or OwnRamdisk. Callers are judged
+// as those who ask for a script.
+func (s *Scripts) OwnFile(mac, kind string, from netip.Addr) (f bootorder.File, err error) {
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return f, ErrBadName
+	}
+	m, ok := s.Directory.ByMAC(hw.String())
+	if !ok {
+		return f, ErrUnknown
+	}
+	switch trust := m.Judge(from); {
+	case trust == netboot.Foreign:
+		s.warn("a node's own file refused: the caller has another address than the machine was given", "node", m.UUID, "mac", hw.String(), "from", from, "given", m.Addresses)
+		return f, ErrForeign
+	case trust == netboot.Unheard || m.Order.Again:
+		return f, ErrLater
+	case m.Order.Load == nil:
+		return f, ErrNothing
+	}
+	switch kind {
+	case netboot.OwnKernel:
+		f = m.Order.Load.Kernel
+	case netboot.OwnRamdisk:
+		f = m.Order.Load.Initramfs
+	}
+	if f.URL == "" {
+		return f, ErrNothing
+	}
+	return f, nil
 }
 
 // ForUUID is ForMAC for a node's UUID. Discovery does not apply: a UUID is not what
@@ -83,7 +126,7 @@ func (s *Scripts) ForUUID(id, via string, from netip.Addr) (string, error) {
 		s.warn("boot script refused: unknown UUID", "uuid", u.String(), "via", via, "from", from)
 		return ipxescript.WriteUnknown("the UUID " + u.String()), nil
 	}
-	return s.write(m, ok, "", via, from)
+	return s.write(ipxe, m, ok, "", via, from)
 }
 
 // ForCentral is the script of a node whose machine asked central, by MAC address or, where
@@ -93,30 +136,30 @@ func (s *Scripts) ForCentral(id, mac string, from netip.Addr) (string, error) {
 	m, ok := s.Directory.ByUUID(id)
 	switch {
 	case ok && m.Judge(from) == netboot.Proven:
-		return s.write(m, true, mac, "http", from)
+		return s.write(ipxe, m, true, mac, "http", from)
 	case mac == "":
 		return ipxescript.WriteElsewhere(id, "", s.Ramdisk(m.Group)), nil
 	}
 	return ipxescript.WriteElsewhere("", mac, s.Ramdisk(m.Group)), nil
 }
 
-func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from netip.Addr) (string, error) {
+func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via string, from netip.Addr) (string, error) {
 	if !known {
 		s.Metrics.Script("unknown")
 		s.warn("boot script for an unknown machine", "mac", mac, "via", via, "from", from, "discovery", s.Discovery)
 		if !s.Discovery {
-			return ipxescript.WriteUnknown("the address " + mac), nil
+			return l.unknown("the address " + mac), nil
 		}
 		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
-		return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
+		return l.write(m, mac, s.Ramdisk(m.Group)), nil
 	}
 	switch m.Judge(from) {
 	case netboot.Foreign:
 		s.Metrics.Script("foreign")
 		s.warn("boot script refused: the caller has another address than the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from, "given", m.Addresses,
 			"todo", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
-		return ipxescript.WriteForeign(), nil
+		return l.foreign(), nil
 	case netboot.Unheard:
 		switch {
 		case m.Order.Disk, m.Order.Refuses():
@@ -125,7 +168,7 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 			s.Metrics.Script("unheard")
 			s.warn("boot script held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from,
 				"todo", "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
-			return ipxescript.WriteUnheard(m, mac, s.Ramdisk(m.Group)), nil
+			return l.unheard(m, mac, s.Ramdisk(m.Group)), nil
 		}
 	}
 	s.Metrics.Script(m.Order.Name)
@@ -133,12 +176,12 @@ func (s *Scripts) write(m netboot.Machine, known bool, mac, via string, from net
 		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
-	return ipxescript.Write(m, mac, s.Ramdisk(m.Group)), nil
+	return l.write(m, mac, s.Ramdisk(m.Group)), nil
 }
 
 // Program returns the name of the boot file that a machine's firmware is to start without a boot program before it. It is no secret,
 // so the caller is not judged.
-func (s *Scripts) Program(mac string, from netip.Addr) (file string, err error) {
+func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string, err error) {
 	hw, err := net.ParseMAC(mac)
 	if err != nil || len(hw) != 6 {
 		return "", ErrBadName
@@ -151,10 +194,8 @@ func (s *Scripts) Program(mac string, from netip.Addr) (file string, err error) 
 	case !m.Order.Direct || m.Order.Load == nil:
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
 		return "", ErrNothing
-	case m.Order.Load.Rescue:
-		return bootfiles.RescueUKI, nil
 	}
-	return bootfiles.UKI, nil
+	return bootfiles.Program(m.Order.Load.Rescue, arm64), nil
 }
 
 // Parameters returns what the agent of a ramdisk without a boot script is told, as words of a command line. Callers are judged as

@@ -5,7 +5,7 @@
 // reaches the listener, because firmware has no credentials (see rackd/netboot):
 //
 //	GET /boot/script                 what a machine is to do; by MAC or UUID
-//	GET /boot/program/{mac}/{name}   what its firmware is to start without a boot program; the name is for firmware that looks at it
+//	GET /boot/program/{mac}/{name}   what its firmware is to start without a boot program; the name says for which architecture
 //	GET /boot/parameters             what its agent would have been told by a script; by MAC
 //	GET /boot/installer/{node}/{boot}/…  an installer's kickstart, which holds the token of its boot, and its files
 //	GET /files/{name}                the boot files: programs, kernel and ramdisk, alike for all
@@ -105,7 +105,7 @@ func peerOf(r *http.Request) (from netip.Addr) {
 // program answers firmware with the file that its machine is to start now.
 func (c web) program(w http.ResponseWriter, r *http.Request) {
 	mac := r.PathValue("mac")
-	name, err := c.Scripts.Program(mac, peerOf(r))
+	name, err := c.Scripts.Program(mac, r.PathValue("name") == netboot.ProgramName(true), peerOf(r))
 	if err != nil {
 		refuse(w, err)
 		return
@@ -168,8 +168,10 @@ func (c web) file(w http.ResponseWriter, r *http.Request, name, mac string) {
 // note tells the journal that a machine fetches its kernel or ramdisk. Later parts
 // of the same file (iPXE does not, others do) are not told again.
 func (c web) note(r *http.Request, name, mac string, size int64) {
-	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk,
-		bootfiles.UKI: netboot.PhaseProgram, bootfiles.RescueUKI: netboot.PhaseProgram}[bootfiles.Plain(name)]
+	phase := map[string]string{bootfiles.Kernel: netboot.PhaseKernel, bootfiles.Ramdisk: netboot.PhaseRamdisk, bootfiles.RescueRamdisk: netboot.PhaseRamdisk}[bootfiles.Plain(name)]
+	if bootfiles.IsProgram(bootfiles.Plain(name)) {
+		phase = netboot.PhaseProgram
+	}
 	part := r.Header.Get("Range")
 	if phase == "" || r.Method != http.MethodGet || part != "" && !strings.HasPrefix(part, "bytes=0-") {
 		return

@@ -19,14 +19,14 @@ import (
 func TestProgramOfTheMoment(t *testing.T) {
 	r, h := newRack(t, func(c *Config) {
 		dir := t.TempDir()
-		for name, text := range map[string]string{"k": "k", "r": "r", "one": "the program", "rescue": "the rescue's", "snponly.efi": "s"} {
+		for name, text := range map[string]string{"k": "k", "r": "r", "one": "the program", "rescue": "the rescue's", "arm": "for arm64", "snponly.efi": "s"} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var err error
 		if c.Files, err = bootfiles.New(dir, bootfiles.Paths{Kernel: filepath.Join(dir, "k"), Ramdisk: filepath.Join(dir, "r"),
-			UKI: filepath.Join(dir, "one"), RescueUKI: filepath.Join(dir, "rescue")}); err != nil {
+			UKI: filepath.Join(dir, "one"), RescueUKI: filepath.Join(dir, "rescue"), UKIARM64: filepath.Join(dir, "arm")}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -40,6 +40,8 @@ func TestProgramOfTheMoment(t *testing.T) {
 	}{
 		{direct(bootorder.Ramdisk(bootorder.Load{})), at, http.StatusOK, "the program"},
 		{direct(bootorder.Ramdisk(bootorder.Load{Rescue: true})), at, http.StatusOK, "the rescue's"},
+		{direct(bootorder.Ramdisk(bootorder.Load{})), "/boot/program/52-54-00-00-00-01/ramdisk-arm64.efi", http.StatusOK, "for arm64"},
+		{direct(bootorder.Ramdisk(bootorder.Load{Rescue: true})), "/boot/program/52-54-00-00-00-01/ramdisk-arm64.efi", http.StatusNotFound, "404"},
 		{direct(bootorder.LocalDisk()), at, http.StatusNotFound, "nothing to load"},
 		{direct(bootorder.Later("bus")), at, http.StatusNotFound, "nothing to load"},
 		{bootorder.Ramdisk(bootorder.Load{}), at, http.StatusNotFound, "nothing to load"}, // its boot interface is another

@@ -212,7 +212,7 @@ func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv
 	if clientOf(m) == clientAgent && m.MessageType() == dhcpv4.MessageTypeInform {
 		return s.reply(m, machine, dhcpv4.MessageTypeAck) // it has an address, and asks all servers for the rest
 	}
-	if clientOf(m) == clientAgent || !s.boots(m) || m.MessageType() != dhcpv4.MessageTypeDiscover {
+	if clientOf(m) == clientAgent || !s.boots(m, machine) || m.MessageType() != dhcpv4.MessageTypeDiscover {
 		return nil, nil
 	}
 	return s.program(m, machine, dhcpv4.MessageTypeOffer)
@@ -221,7 +221,7 @@ func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv
 // AnswerBoot returns the reply to m, which came to BootPort; nil for none.
 func (s *Server) AnswerBoot(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	machine, ok := s.client(m)
-	if !ok || clientOf(m) == clientAgent || !s.boots(m) || s.elsewhere(m) || !s.ours(m.GatewayIPAddr) {
+	if !ok || clientOf(m) == clientAgent || !s.boots(m, machine) || s.elsewhere(m) || !s.ours(m.GatewayIPAddr) {
 		return nil, nil
 	}
 	switch m.MessageType() {

@@ -110,37 +110,58 @@ func (p Programs) forClient(c client, serves func(string) bool) string {
 
 func (s *Server) programOf(c client) string { return s.cfg.Programs.forClient(c, s.cfg.Serves) }
 
+func (s *Server) direct(c client, machine netboot.Machine) bool {
+	return startsRamdisk(c, machine, s.cfg.Serves)
+}
+
 // startsRamdisk reports whether a kind of firmware is to load the ramdisk as one program: the order says so, and there is one for it.
-func startsRamdisk(c client, machine netboot.Machine) bool {
+func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) bool {
+	if c == clientARM64 || c == clientHTTPARM64 { // few racks have one
+		return machine.Order.Direct && serves != nil && serves(bootfiles.UKIARM64)
+	}
 	return machine.Order.Direct && (c == clientUEFI64 || c == clientHTTP64)
 }
 
 // directFile is the file that a machine's firmware starts without a boot program. One that has nothing to load is given a
 // name that there is not: firmware then goes on with its next boot option at once, and without a name it would ask for a minute.
-func directFile(machine netboot.Machine) string {
-	switch l := machine.Order.Load; {
-	case l == nil:
-		return "nothing-to-boot"
-	case l.Rescue:
-		return bootfiles.RescueUKI
+func directFile(c client, machine netboot.Machine) string {
+	if machine.Order.Load == nil {
+		return nothing
 	}
-	return bootfiles.UKI
+	return bootfiles.Program(machine.Order.Load.Rescue, c == clientARM64)
 }
+
+// loader is the boot loader that a kind of firmware gets in place of iPXE; empty for none. The machine's boot interface is pxe, and
+// the loader can do what the machine is ordered to.
+func (s *Server) loader(c client, machine netboot.Machine) string {
+	o := machine.Order
+	name := map[client]string{clientBIOS: bootfiles.PXELinux, clientUEFI64: bootfiles.Shim}[c]
+	switch {
+	case !s.cfg.Loaders || !o.OverTFTP || o.Direct || o.Image != nil || o.Volumes != nil || name == "" || s.cfg.Serves != nil && !s.cfg.Serves(name):
+		return ""
+	case c == clientUEFI64 && o.Disk:
+		return nothing // GRUB ends well only, and firmware shows its menu then
+	}
+	return name
+}
+
+// nothing is the name of a file that there is not: firmware goes on with its next boot option at once.
+const nothing = "nothing-to-boot"
 
 // boots reports whether the client is to be told what to boot. For firmware that there is no program
 // for it says so in the log: a program of another kind would only hang the machine.
-func (s *Server) boots(m *dhcpv4.DHCPv4) bool {
+func (s *Server) boots(m *dhcpv4.DHCPv4, machine netboot.Machine) bool {
 	c := clientOf(m)
 	switch {
 	case c == clientPlain:
 		return false
-	case c == clientIPXE || c == clientAgent || s.programOf(c) != "":
+	case c == clientIPXE || c == clientAgent || s.programOf(c) != "" || s.direct(c, machine):
 		return true
 	}
 	s.cfg.Metrics.DHCPDropped("program")
 	s.programLog.Do(func() {
 		s.cfg.Log.Warn("DHCP client gets no boot program: there is none for its firmware", "mac", m.ClientHWAddr.String(), "architectures", fmt.Sprint(architecturesOf(m.ClassIdentifier(), m.ClientArch())), "vendor_class", m.ClassIdentifier(),
-			"todo", "boot the machine by BIOS, UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it")
+			"todo", "boot the machine by BIOS, UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it, or give rackd its ramdisk as one program (--uki, --uki-arm64)")
 	})
 	return false
 }
@@ -149,12 +170,15 @@ func (s *Server) boots(m *dhcpv4.DHCPv4) bool {
 // machine; firmware gets iPXE. A machine that is to boot its disk gets them too: the
 // script says so, and the console shows it.
 func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifier {
-	if !s.boots(m) {
+	if !s.boots(m, machine) {
 		return nil
 	}
 	mac, c := m.ClientHWAddr.String(), clientOf(m)
-	if startsRamdisk(c, machine) && c == clientUEFI64 {
-		return s.firmware(directFile(machine))
+	if s.direct(c, machine) && (c == clientUEFI64 || c == clientARM64) {
+		return s.firmware(directFile(c, machine))
+	}
+	if name := s.loader(c, machine); name != "" {
+		return s.firmware(name)
 	}
 	switch c {
 	case clientAgent:
@@ -167,9 +191,9 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 		// no-pxedhcp (176): do not wait for a proxy. It travels inside option 175.
 		return append(bootFile(script), dhcpv4.WithOption(dhcpv4.OptGeneric(optionIPXE, []byte{176, 1, 1})))
 	case clientHTTP64, clientHTTPARM64:
-		at := s.cfg.HTTP + "/files/" + s.programOf(c)
-		if startsRamdisk(c, machine) {
-			at = netboot.ProgramURL(s.cfg.HTTP, mac)
+		at := s.cfg.HTTPS + "/files/" + s.programOf(c)
+		if s.direct(c, machine) {
+			at = netboot.ProgramURL(s.cfg.HTTPS, mac, c == clientHTTPARM64)
 		}
 		// UEFI 2.10, section 24.7.2: the class tells that the reply is for HTTP boot.
 		return append(bootFile(at), dhcpv4.WithOption(dhcpv4.OptClassIdentifier("HTTPClient")))
@@ -179,7 +203,9 @@ func (s *Server) boot(m *dhcpv4.DHCPv4, machine netboot.Machine) []dhcpv4.Modifi
 }
 
 func (s *Server) firmware(program string) []dhcpv4.Modifier {
-	return append(bootFile(program), dhcpv4.WithOption(dhcpv4.OptTFTPServerName(s.cfg.ServerIP.String())))
+	// 150 is what some firmware and boot loaders read in place of 66 (RFC 5859): addresses, not a name.
+	return append(bootFile(program), dhcpv4.WithOption(dhcpv4.OptTFTPServerName(s.cfg.ServerIP.String())),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionTFTPServerAddress, s.cfg.ServerIP.AsSlice())))
 }
 
 // bootFile sets option 67, and the header field for clients that do not read it.

@@ -42,25 +42,25 @@ func (s *Server6) bootOptions(a asked, machine netboot.Machine, mac string) []dh
 		}
 		return bootURL(netboot.ScriptURL(s.cfg.HTTP, mac))
 	}
-	program := s.cfg.Programs.forClient(c, s.cfg.Serves)
-	if program == "" && !startsRamdisk(c, machine) {
+	program, direct := s.cfg.Programs.forClient(c, s.cfg.Serves), startsRamdisk(c, machine, s.cfg.Serves)
+	if program == "" && !direct {
 		s.cfg.Metrics.DHCPDropped("program")
 		s.programLog.Do(func() {
 			s.cfg.Log.Warn("DHCPv6 client gets no boot program: there is none for its firmware", "mac", mac, "architectures", fmt.Sprint(a.Options.ArchTypes()),
-				"todo", "boot the machine by UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it")
+				"todo", "boot the machine by UEFI x64 or UEFI arm64, and see that --boot-programs has the program for it, or give rackd its ramdisk as one program (--uki, --uki-arm64)")
 		})
 		return nil
 	}
 	switch {
 	case c != clientHTTP64 && c != clientHTTPARM64:
-		if startsRamdisk(c, machine) {
-			program = directFile(machine)
+		if direct {
+			program = directFile(c, machine)
 		}
 		return bootURL(s.cfg.TFTP + "/" + program)
-	case startsRamdisk(c, machine):
-		return overHTTP6(netboot.ProgramURL(s.cfg.HTTP, mac))
+	case direct:
+		return overHTTP6(netboot.ProgramURL(s.cfg.HTTPS, mac, c == clientHTTPARM64))
 	}
-	return overHTTP6(s.cfg.HTTP + "/files/" + program)
+	return overHTTP6(s.cfg.HTTPS + "/files/" + program)
 }
 
 func bootURL(url string) []dhcpv6.Modifier {

@@ -4,9 +4,9 @@
 // have the pool of addresses in common, the kinds of clients and what strangers may do.
 //
 // It may import rackd/netboot and rackd/strangers. Machines without a port get no answer, unless
-// discovery is on, so it can share a network with others. With discovery they get a part of the range. One server serves one
-// subnet, on its interface or through relays in that subnet; a proxy and a Server6 also the networks that
-// they are told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
+// discovery is on, so it can share a network with others. With discovery they get a part of the range. A server serves the
+// subnet of its interface, and those that relays bring it, each with a range of its own (subnet.go, six.go); a proxy and a Server6
+// also the networks that they are told of. It needs no authentication, see rackd/netboot: what anyone can forge takes
 // no machine's address away. A release is not believed. A request from another network is not heeded,
 // and an address that another server gives is believed of a network that is served only.
 //
@@ -17,6 +17,7 @@
 package dhcp
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -56,19 +57,25 @@ type Config struct {
 	From, To netip.Addr // both are given to machines; of the same subnet, by Mask
 	// Relays are the networks besides ServerIP's whose relays and machines a proxy answers.
 	Relays []netip.Prefix
-	Mask   net.IPMask
-	Router netip.Addr // zero: none
-	DNS    []netip.Addr
+	// Subnets are further networks, which relays bring here; in serve mode only.
+	Subnets []Subnet
+	Mask    net.IPMask
+	Router  netip.Addr // zero: none
+	DNS     []netip.Addr
 	// LeaseTime is how long an address is given; 0: one hour.
 	LeaseTime time.Duration
 	// LeaseFile keeps the leases; empty: memory only.
 	LeaseFile string
 	// HTTP is the base URL of the boot web, without a slash at the end.
 	HTTP string
+	// HTTPS is the same by TLS, for firmware that boots by HTTP; empty: it is told HTTP.
+	HTTPS string
 	// TFTP is the base URL of a TFTP server that generates scripts, for machines
 	// whose boot interface is pxe; empty: they get theirs by HTTP too.
 	TFTP     string
 	Programs Programs
+	// Loaders: machines whose boot interface is pxe get GRUB behind shim, or pxelinux, in place of iPXE. They are boot files.
+	Loaders bool
 	// Discovery: strangers are served like machines that are known.
 	Discovery bool
 	Directory netboot.Directory
@@ -89,7 +96,8 @@ type Server struct {
 	cfg         Config
 	pool        *pool
 	foreignSaid atomic.Pointer[time.Time]
-	heard       heard // in proxy mode
+	heard       heard     // in proxy mode
+	relayed     []*Server // of the subnets
 	probing     probing
 	probeLog    rate.Sometimes
 	programLog  rate.Sometimes
@@ -110,6 +118,7 @@ func New(c Config) (*Server, error) {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
 	c.Programs = c.Programs.orDefault()
+	c.HTTPS = cmp.Or(c.HTTPS, c.HTTP)
 	s := &Server{cfg: c, lines: c.Strangers.Lines("DHCP"), probeLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery},
 		senderLog: rate.Sometimes{First: 1, Interval: foreignEvery}, addressLog: rate.Sometimes{First: 1, Interval: foreignEvery}}
 	switch c.Mode {
@@ -136,7 +145,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.pool = p
-	return s, nil
+	return s, s.addSubnets()
 }
 
 func (p Programs) orDefault() Programs {
@@ -154,7 +163,7 @@ func (s *Server) MACOf(ip net.IP) (string, bool) {
 	if !a.IsValid() || s.pool == nil {
 		return "", false
 	}
-	return s.pool.macOf(a)
+	return s.forAddress(a).pool.macOf(a)
 }
 
 // reply makes an answer of type t with the boot options that fit the client.

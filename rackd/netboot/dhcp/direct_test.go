@@ -2,6 +2,7 @@ package dhcp
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -26,6 +27,7 @@ func (d direct) ByMAC(mac string) (netboot.Machine, bool) {
 // Firmware is given the program, by its own protocol; what is no firmware for it is given what others are.
 func TestFirmwareIsGivenItsProgram(t *testing.T) {
 	http, tftp := pxe(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	arm := pxe(iana.EFI_ARM64, "PXEClient:Arch:00011")
 	program := "http://10.77.0.1:8080/boot/program/52-54-00-00-00-01/ramdisk.efi"
 	for _, c := range []struct {
 		name  string
@@ -33,17 +35,35 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 		mods  []dhcpv4.Modifier
 		want  string
 	}{
+		{"HTTP by TLS", bootorder.Ramdisk(bootorder.Load{}), http, "https" + strings.TrimPrefix(program, "http")},
 		{"HTTP", bootorder.Ramdisk(bootorder.Load{}), http, program},
 		{"HTTP, nothing to load", bootorder.LocalDisk(), http, program}, // the server of it decides when it is asked
 		{"PXE", bootorder.Ramdisk(bootorder.Load{}), tftp, "ramdisk.efi"},
 		{"PXE, a rescue", bootorder.Ramdisk(bootorder.Load{Rescue: true}), tftp, "rescue-ramdisk.efi"},
 		{"PXE, nothing to load", bootorder.LocalDisk(), tftp, "nothing-to-boot"},
 		{"iPXE in the card", bootorder.Ramdisk(bootorder.Load{}), append(tftp, dhcpv4.WithUserClass("iPXE", false)), "http://10.77.0.1:8080/boot/script?mac=52%3A54%3A00%3A00%3A00%3A01"},
-		{"arm64, which the program is not for", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "snponly-arm64.efi"},
+		{"arm64 by PXE", bootorder.Ramdisk(bootorder.Load{}), arm, "ramdisk-arm64.efi"},
+		{"arm64 by PXE, a rescue", bootorder.Ramdisk(bootorder.Load{Rescue: true}), arm, "rescue-ramdisk-arm64.efi"},
+		{"arm64 by PXE, nothing to load", bootorder.LocalDisk(), arm, "nothing-to-boot"},
+		{"arm64 by HTTP", bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64_HTTP, "HTTPClient:Arch:00019"), "http://10.77.0.1:8080/boot/program/52-54-00-00-00-01/ramdisk-arm64.efi"},
 	} {
-		s := newServer(t, func(cfg *Config) { cfg.Directory = direct{order: c.order} })
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory = direct{order: c.order}
+			cfg.Serves = func(name string) bool { return name != "snponly-arm64.efi" } // as Debian's ipxe
+			if strings.HasPrefix(c.want, "https:") {
+				cfg.HTTPS = "https://10.77.0.1:8080"
+			}
+		})
 		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
 			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
+		}
+	}
+	for off, want := range map[string]string{"ramdisk-arm64.efi": "snponly-arm64.efi", "": "ramdisk-arm64.efi"} {
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory, cfg.Serves = direct{order: bootorder.Ramdisk(bootorder.Load{})}, func(name string) bool { return name != off }
+		})
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, arm...)); r.BootFileNameOption() != want {
+			t.Errorf("without %q: boot file %q, want %q", off, r.BootFileNameOption(), want)
 		}
 	}
 }
@@ -69,5 +89,50 @@ func TestAgentIsToldWhereToAsk(t *testing.T) {
 	}
 	if r := answer(t, proxy, message(t, "02:00:00:00:00:09", dhcpv4.MessageTypeInform, agent, inform)); r != nil {
 		t.Errorf("a stranger is told: %v", r)
+	}
+}
+
+// viaTFTP is a machine whose boot interface is pxe.
+type viaTFTP struct {
+	directory
+	order bootorder.Order
+}
+
+func (d viaTFTP) ByMAC(mac string) (netboot.Machine, bool) {
+	d.order.OverTFTP = true
+	return netboot.Machine{UUID: "u", Order: d.order}, mac == known
+}
+
+// Firmware of a machine with the interface pxe is given GRUB or pxelinux, where rackd has them and they can do what is ordered.
+func TestFirmwareIsGivenItsLoader(t *testing.T) {
+	bios, uefi := pxe(iana.INTEL_X86PC, "PXEClient:Arch:00000"), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")
+	load := bootorder.Ramdisk(bootorder.Load{})
+	for _, c := range []struct {
+		name  string
+		order bootorder.Order
+		mods  []dhcpv4.Modifier
+		off   string // what is not among the boot files
+		want  string
+	}{
+		{"UEFI", load, uefi, "", "shimx64.efi"},
+		{"BIOS", load, bios, "", "pxelinux.0"},
+		{"BIOS without pxelinux", load, bios, "pxelinux.0", "undionly.kpxe"},
+		{"UEFI, its disk", bootorder.LocalDisk(), uefi, "", "nothing-to-boot"},
+		{"BIOS, its disk", bootorder.LocalDisk(), bios, "", "pxelinux.0"},
+		{"UEFI, later", bootorder.Later("wait"), uefi, "", "shimx64.efi"},
+		{"a volume", bootorder.FromVolumes(bootorder.Volumes{}), uefi, "", "snponly.efi"},
+		{"arm64", load, pxe(iana.EFI_ARM64, "PXEClient:Arch:00011"), "", "snponly-arm64.efi"},
+		{"HTTP", load, pxe(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), "", "http://10.77.0.1:8080/files/snponly.efi"},
+	} {
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory, cfg.Loaders, cfg.Serves = viaTFTP{order: c.order}, true, func(name string) bool { return name != c.off }
+		})
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != c.want {
+			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
+		}
+	}
+	s := newServer(t, func(cfg *Config) { cfg.Directory = viaTFTP{order: load} })
+	if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, uefi...)); r.BootFileNameOption() != "snponly.efi" {
+		t.Errorf("without these loaders: %q", r.BootFileNameOption())
 	}
 }

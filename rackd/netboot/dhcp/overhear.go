@@ -64,7 +64,7 @@ func (h *heard) learn(mac string, a netip.Addr, now time.Time) bool {
 // overheard, by another.
 func (s *Server) Address(mac string) (netip.Addr, bool) {
 	if s.pool != nil {
-		return s.pool.addressOf(mac)
+		return s.newest(mac)
 	}
 	a := s.heard.at(mac, s.cfg.Now())
 	return a, a.IsValid()
@@ -83,11 +83,11 @@ func (h *heard) at(mac string, now time.Time) netip.Addr {
 // Hears reports whether machines that boot speak DHCP with this server.
 func (s *Server) Hears() bool { return s.cfg.Mode != Off }
 
-// addressOf returns the address of a lease that its machine has asked for.
-func (p *pool) addressOf(mac string) (netip.Addr, bool) {
+// leaseOf returns the lease that a machine has asked for.
+func (p *pool) leaseOf(mac string) (l lease, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, ok := p.byMAC[mac]
-	l := p.byAddr[a]
-	return a, ok && !l.offered && !l.Declined && l.Until.After(p.now())
+	l = p.byAddr[a]
+	return l, ok && !l.offered && !l.Declined && l.Until.After(p.now())
 }

@@ -79,7 +79,7 @@ func TestDHCPv6WithRealClients(t *testing.T) {
 	}
 	var log bytes.Buffer
 	s := newServer6(t, func(c *Config6) {
-		c.Subnets = append(c.Subnets, Subnet{netip.MustParsePrefix("fd00:88::/64"), netip.MustParseAddr("fd00:88::100"), netip.MustParseAddr("fd00:88::10f")})
+		c.Subnets = append(c.Subnets, Subnet{Prefix: netip.MustParsePrefix("fd00:88::/64"), From: netip.MustParseAddr("fd00:88::100"), To: netip.MustParseAddr("fd00:88::10f")})
 		c.DNS, c.Neighbour, c.LeaseTime = []netip.Addr{netip.MustParseAddr("fd00:77::53")}, Neighbours{"switch"}.MAC, 10*time.Minute
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,18 +33,19 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	}()
 	defer func() { stop(); <-scouting }()
 	err := s.serve(ctx, conn, func(m *dhcpv4.DHCPv4, from net.Addr) (*dhcpv4.DHCPv4, net.Addr, error) {
-		if !s.heeds(m, from) {
+		at := s.forRequest(m, from)
+		if !(at != s && s.near(from)) && !at.heeds(m, from) { // relays send from their own side, or from ours
 			return nil, nil, nil
 		}
-		r, err := s.Answer(m)
+		r, err := at.Answer(m)
 		if r == nil || err != nil {
 			return nil, nil, err
 		}
 		return r, destination(m, r), nil
 	})
-	if s.pool != nil {
-		s.pool.flush()
-		s.pool.log.close()
+	for _, p := range s.pools() {
+		p.flush()
+		p.log.close()
 	}
 	return err
 }
@@ -102,7 +104,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 		}
 		reply, to, err := answer(m, from)
 		if s.pool != nil {
-			s.cfg.Metrics.Leases(s.pool.taken())
+			s.cfg.Metrics.Leases(s.taken())
 		}
 		if mac := m.ClientHWAddr.String(); errors.Is(err, errUnprobed) {
 			if s.probing.begin(mac) {
@@ -121,7 +123,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 		}
 		if reply == nil {
 			s.cfg.Metrics.DHCPDropped("silent")
-			if s.pool == nil || !s.pool.pending() {
+			if !slices.ContainsFunc(s.pools(), (*pool).pending) {
 				continue
 			}
 			to = nil // what was overheard is to last, too
@@ -145,13 +147,9 @@ func letter(m, reply *dhcpv4.DHCPv4, to net.Addr) outgoing {
 	return outgoing{packet: reply.ToBytes(), to: to, mac: m.ClientHWAddr.String(), kind: reply.MessageType().String(), client: clientOf(m).String()}
 }
 
-// posted is what becomes of the server's replies.
+// posted is what becomes of the replies of the server, and of those for its further subnets.
 func (s *Server) posted() post {
-	var pools []*pool
-	if s.pool != nil {
-		pools = append(pools, s.pool)
-	}
-	return post{pools: pools, metrics: s.cfg.Metrics, lines: s.lines, log: s.cfg.Log}
+	return post{pools: s.pools(), metrics: s.cfg.Metrics, lines: s.lines, log: s.cfg.Log}
 }
 
 // later answers a machine whose address has to be probed first.

@@ -1,6 +1,7 @@
 package dhcp
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,12 +18,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
-
-// Subnet is an IPv6 network and the part of it that is given to machines.
-type Subnet struct {
-	Prefix   netip.Prefix
-	From, To netip.Addr // both are given
-}
 
 // Subnet6 returns the subnet with the range that follows from a rackd's address: no two rackds of a network have
 // the same, so that none has to be told a range. prefix has 64 bits at most.
@@ -54,12 +49,14 @@ type Config6 struct {
 	LeaseFile string
 	// HTTP and TFTP are base URLs as in Config, with ServerIP in brackets. Firmware that boots by PXE loads from TFTP.
 	HTTP, TFTP string
-	Programs   Programs
-	Discovery  bool
-	Directory  netboot.Directory
-	Journal    netboot.Journal
-	Metrics    *netboot.Metrics // nil: nothing is counted
-	Serves     func(program string) bool
+	// HTTPS is as in Config.
+	HTTPS     string
+	Programs  Programs
+	Discovery bool
+	Directory netboot.Directory
+	Journal   netboot.Journal
+	Metrics   *netboot.Metrics // nil: nothing is counted
+	Serves    func(program string) bool
 	// Neighbour returns the MAC address of a host of the interface's network; nil: those whose address and DUID do not
 	// tell it are strangers.
 	Neighbour func(netip.Addr) (mac string, ok bool)
@@ -100,6 +97,7 @@ func New6(c Config6) (*Server6, error) {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
 	c.Programs = c.Programs.orDefault()
+	c.HTTPS = cmp.Or(c.HTTPS, c.HTTP)
 	s := &Server6{cfg: c, id: &dhcpv6.DUIDUUID{UUID: uuid.NewSHA1(namespace6, c.ServerIP.AsSlice())}, lines: c.Strangers.Lines("DHCPv6"),
 		foreignLog: rate.Sometimes{First: 1, Interval: foreignEvery}, senderLog: rate.Sometimes{First: 1, Interval: foreignEvery}, programLog: rate.Sometimes{First: 5, Interval: foreignEvery},
 		looks: rate.NewLimiter(looksPerSecond, looksPerSecond)}
@@ -164,8 +162,8 @@ func (s *Server6) MACOf(ip net.IP) (string, bool) {
 // MAC address, or one of another server.
 func (s *Server6) Addresses(mac string) (list []netip.Addr) {
 	for _, p := range s.pools {
-		if a, ok := p.addressOf(mac); ok {
-			list = append(list, a)
+		if l, ok := p.leaseOf(mac); ok {
+			list = append(list, l.Address)
 		}
 	}
 	for _, a := range []netip.Addr{s.others.at(mac, s.cfg.Now()), s.auto.at(mac, s.cfg.Now())} {

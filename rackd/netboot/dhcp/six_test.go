@@ -13,6 +13,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -22,7 +23,7 @@ var linkLocal6 = netip.MustParseAddr("fe80::5054:ff:fe00:1") // of known
 
 func newServer6(t testing.TB, change func(*Config6)) *Server6 {
 	c := Config6{Mode: Serve, ServerIP: netip.MustParseAddr(self6), HTTP: "http://[" + self6 + "]:8080", TFTP: "tftp://[" + self6 + "]",
-		Subnets:   []Subnet{{netip.MustParsePrefix("fd00:77::/64"), netip.MustParseAddr("fd00:77::100"), netip.MustParseAddr("fd00:77::103")}},
+		Subnets:   []Subnet{{Prefix: netip.MustParsePrefix("fd00:77::/64"), From: netip.MustParseAddr("fd00:77::100"), To: netip.MustParseAddr("fd00:77::103")}},
 		Directory: directory{}, Journal: directory{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&c)
@@ -138,6 +139,31 @@ func TestEachClientGetsItsBootURL(t *testing.T) {
 			if http := r.Options.VendorClass(enterprisePXE); (len(http) == 1 && string(http[0]) == "HTTPClient") != (c.name == "UEFI HTTP") {
 				t.Errorf("%s: vendor class %q", c.name, http)
 			}
+		}
+	}
+}
+
+// Firmware of a machine that is to start the ramdisk as one program is named that of its architecture, by TLS where it loads by HTTP.
+func TestFirmwareIsNamedItsProgramByIPv6(t *testing.T) {
+	const tls = "https://[fd00:77::1]:8443"
+	program := direct{order: bootorder.Ramdisk(bootorder.Load{})}
+	for _, c := range []struct {
+		name string
+		of   netboot.Directory
+		mods []dhcpv6.Modifier
+		want string
+	}{
+		{"UEFI", program, pxe6(iana.EFI_X86_64, "PXEClient:Arch:00007"), "tftp://[fd00:77::1]/ramdisk.efi"},
+		{"arm64", program, pxe6(iana.EFI_ARM64, "PXEClient:Arch:00011"), "tftp://[fd00:77::1]/ramdisk-arm64.efi"},
+		{"HTTP", program, pxe6(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), tls + "/boot/program/52-54-00-00-00-01/ramdisk.efi"},
+		{"HTTP of arm64", program, pxe6(iana.EFI_ARM64_HTTP, "HTTPClient:Arch:00019"), tls + "/boot/program/52-54-00-00-00-01/ramdisk-arm64.efi"},
+		{"HTTP, by iPXE", directory{}, pxe6(iana.EFI_X86_64_HTTP, "HTTPClient:Arch:00016"), tls + "/files/snponly.efi"},
+	} {
+		s := newServer6(t, func(cfg *Config6) {
+			cfg.Directory, cfg.HTTPS, cfg.Serves = c.of, tls, func(string) bool { return true }
+		})
+		if r := answer6To(t, s, message6(dhcpv6.MessageTypeSolicit, c.mods...), linkLocal6); r == nil || r.Options.BootFileURL() != c.want {
+			t.Errorf("%s: %v, want %q", c.name, r, c.want)
 		}
 	}
 }
@@ -314,7 +340,7 @@ func TestOtherServers6(t *testing.T) {
 // with a range. The answer goes back the same way.
 func TestRelays6(t *testing.T) {
 	s := newServer6(t, func(c *Config6) {
-		c.Subnets = append(c.Subnets, Subnet{netip.MustParsePrefix("fd00:88::/64"), netip.MustParseAddr("fd00:88::10"), netip.MustParseAddr("fd00:88::1f")})
+		c.Subnets = append(c.Subnets, Subnet{Prefix: netip.MustParsePrefix("fd00:88::/64"), From: netip.MustParseAddr("fd00:88::10"), To: netip.MustParseAddr("fd00:88::1f")})
 	})
 	relay := func(m dhcpv6.DHCPv6, link, peer string) *dhcpv6.RelayMessage {
 		r, err := dhcpv6.EncapsulateRelay(m, dhcpv6.MessageTypeRelayForward, net.ParseIP(link), net.ParseIP(peer))

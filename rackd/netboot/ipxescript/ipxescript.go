@@ -84,24 +84,19 @@ func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		err = err2
 	}
 	if l := m.Order.Load; l.Instance && (l.Kernel.URL == "" || l.Initramfs.URL == "") {
-		err = errors.New("its instance_info names no kernel and ramdisk any more")
+		err = errNoInstance
 	}
 	if err != nil {
 		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
 		return
 	}
-	what, list := "the ramdisk", params
-	if m.Order.Load.Instance {
-		what, list = "the instance", instanceParams
-	}
-	if m.Order.Load.Installer != nil {
-		what, list = "the installer", installerParams
-	}
-	words := strings.Join(list(m, mac, r), " ")
-	if len(words) > agentapi.MaxCommandLine {
-		refusal(b, fmt.Sprintf("%s: the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", label(m), len(words), agentapi.MaxCommandLine, lengthOf(m.Order.Load.Params), lengthOf(r.Params)))
+	what := What(m)
+	list, err := CommandLine(m, mac, r)
+	if err != nil {
+		refusal(b, fmt.Sprintf("%s: %v", label(m), err))
 		return
 	}
+	words := strings.Join(append([]string{named}, list...), " ")
 	fmt.Fprintf(b, "echo Ironyard: %s boots %s, state %s\n", line(label(m)), what, line(string(m.State)))
 	b.WriteString("imgfree ||\n") // what an earlier try has loaded
 	b.WriteString("echo Ironyard: loading the kernel\n")
@@ -170,19 +165,55 @@ func file(m netboot.Machine, mac string, r Ramdisk, own, name string) (string, e
 	return u, nil
 }
 
+// named is the parameter by which UEFI finds the ramdisk.
+const named = "initrd=ramdisk"
+
+// CommandLine returns the words of the command line that a boot loader gives the kernel, with none that are for the loader. It fails
+// where the kernel would not read all of them.
+func CommandLine(m netboot.Machine, mac string, r Ramdisk) ([]string, error) {
+	l := m.Order.Load
+	if l.Instance && (l.Kernel.URL == "" || l.Initramfs.URL == "") {
+		return nil, errNoInstance
+	}
+	list := params
+	if l.Instance {
+		list = instanceParams
+	}
+	if l.Installer != nil {
+		list = installerParams
+	}
+	words := list(m, mac, r)
+	if n := lengthOf(words) + len(named) + 1; n > agentapi.MaxCommandLine {
+		return nil, fmt.Errorf("the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", n, agentapi.MaxCommandLine, lengthOf(l.Params), lengthOf(r.Params))
+	}
+	return words, nil
+}
+
+// What names what a machine that has something to load loads, for people.
+func What(m netboot.Machine) string {
+	switch {
+	case m.Order.Load.Installer != nil:
+		return "the installer"
+	case m.Order.Load.Instance:
+		return "the instance"
+	}
+	return "the ramdisk"
+}
+
+// errNoInstance: the instance's files are no longer named.
+var errNoInstance = errors.New("its instance_info names no kernel and ramdisk any more")
+
 func params(m netboot.Machine, mac string, r Ramdisk) []string {
 	bootif := "01-" + strings.ReplaceAll(mac, ":", "-")
 	if mac == "" {
 		bootif = "01-${netX/mac:hexhyp}" // the interface that iPXE used last
 	}
-	list := append([]string{"initrd=ramdisk"}, Params(m, r)...) // UEFI finds the ramdisk by its name
-	return append(list, agentapi.ParamBootMAC+"="+bootif)
+	return append(Params(m, r), agentapi.ParamBootMAC+"="+bootif)
 }
 
 // instanceParams are the words of the command line of an instance's kernel: what the rack gives to all kernels, but nothing that is
 // for agents, and what the instance asks for.
-func instanceParams(m netboot.Machine, _ string, r Ramdisk) []string {
-	list := []string{"initrd=ramdisk"}
+func instanceParams(m netboot.Machine, _ string, r Ramdisk) (list []string) {
 	for _, p := range r.Params {
 		if p != "" && !agentapi.Reserved(p) {
 			list = append(list, word(p))
@@ -330,6 +361,9 @@ func WriteUnknown(named string) string {
 	refusal(&b, named+" is of no node: enrol the machine and create its port, or switch it off")
 	return b.String()
 }
+
+// Label names a machine for people.
+func Label(m netboot.Machine) string { return label(m) }
 
 func label(m netboot.Machine) string {
 	switch {

@@ -29,6 +29,9 @@ func line(s string) string {
 	return s
 }
 
+// Line reduces text to one line of words that no boot loader reads as its own, outside of quotation.
+func Line(s string) string { return line(s) }
+
 // word reduces text to one kernel parameter or URL.
 func word(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
+	"github.com/ironyard/ironyard/rackd/netboot/loaderconfig"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
@@ -36,6 +38,8 @@ type Server struct {
 	Scripts *bootscript.Scripts
 	Journal netboot.Journal
 	Metrics *netboot.Metrics // nil: nothing is counted
+	// Own opens a file that a node brings itself, by its id in the rack's cache; nil: nothing is there.
+	Own func(id string) (io.ReadCloser, int64, error)
 	// MACOf names the machine behind an address, for the journal.
 	MACOf func(ip net.IP) (mac string, ok bool)
 	// Strangers bounds what is logged of them; nil: by the defaults.
@@ -190,7 +194,7 @@ func (s *Server) answer(ctx context.Context, r request, from net.IP, to *net.UDP
 	// Closing it would be faster, but the peer is told why.
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	name := strings.TrimPrefix(r.name, "/")
+	name := strings.TrimLeft(r.name, "/") // shim asks with two
 	content, size, err := s.open(name, to.IP)
 	if err != nil {
 		s.Metrics.File("tftp", "missing", 0)
@@ -254,10 +258,19 @@ func told(err error) string {
 
 // open returns a boot file, or a script made for this request.
 func (s *Server) open(name string, peer net.IP) (io.ReadCloser, int64, error) {
-	if mac, ok := strings.CutPrefix(name, netboot.TFTPScriptPath); ok && s.Scripts != nil {
+	if s.Scripts != nil {
 		from, _ := netip.AddrFromSlice(peer)
-		text, err := s.Scripts.ForMAC(mac, "tftp", from.Unmap())
-		return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
+		if text, made, err := s.made(name, from.Unmap()); made {
+			return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
+		}
+		if own, ok := strings.CutPrefix(name, netboot.OwnFilePath); ok && s.Own != nil {
+			mac, kind, _ := strings.Cut(own, "/")
+			f, err := s.Scripts.OwnFile(mac, kind, from.Unmap())
+			if err != nil {
+				return nil, 0, err
+			}
+			return s.Own(f.ID)
+		}
 	}
 	f, err := s.Files.Open(name)
 	if err != nil {
@@ -270,10 +283,37 @@ func (s *Server) open(name string, peer net.IP) (io.ReadCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
+// made returns what is made for the request, if it names such a thing.
+func (s *Server) made(name string, from netip.Addr) (text string, made bool, err error) {
+	if mac, ok := strings.CutPrefix(name, netboot.TFTPScriptPath); ok {
+		text, err = s.Scripts.ForMAC(mac, "tftp", from)
+		return text, true, err
+	}
+	if s.Files.Has(bootfiles.Shim) {
+		if name == netboot.TFTPGRUBMain || name == netboot.TFTPGRUBMainX64 {
+			return loaderconfig.GRUBMain(), true, nil
+		}
+		if mac, ok := strings.CutPrefix(name, netboot.TFTPGRUBPath); ok {
+			text, err = s.Scripts.ForLoader(bootscript.GRUB, mac, from)
+			return text, true, err
+		}
+	}
+	if mac, ok := strings.CutPrefix(name, netboot.PXELinuxPath); ok && s.Files.Has(bootfiles.PXELinux) {
+		text, err = s.Scripts.ForLoader(bootscript.PXELinux, mac, from)
+		return text, true, err
+	}
+	return "", false, nil
+}
+
+// byScripts reports whether Scripts tells the journal of a file: it is made for one machine.
+func byScripts(name string) bool {
+	return slices.ContainsFunc([]string{netboot.TFTPScriptPath, netboot.TFTPGRUBPath, netboot.PXELinuxPath}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
 // note tells the journal what the machine behind peer fetches.
 func (s *Server) note(name string, peer net.IP) {
 	mac, ok := s.MACOf(peer)
-	if !ok || strings.HasPrefix(name, netboot.TFTPScriptPath) { // scripts are told by Scripts
+	if !ok || byScripts(name) {
 		return
 	}
 	name = bootfiles.Plain(name)
@@ -283,7 +323,8 @@ func (s *Server) note(name string, peer net.IP) {
 		s.Journal.Seen(mac, netboot.PhaseKernel, "by TFTP")
 	case bootfiles.Ramdisk, bootfiles.RescueRamdisk:
 		s.Journal.Seen(mac, netboot.PhaseRamdisk, "by TFTP")
-	case bootfiles.UKI, bootfiles.RescueUKI:
+	}
+	if bootfiles.IsProgram(name) {
 		s.Journal.Seen(mac, netboot.PhaseProgram, "by TFTP")
 	}
 }
