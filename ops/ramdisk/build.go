@@ -216,12 +216,8 @@ func agentBinary(ctx context.Context, o Options) ([]byte, error) {
 	return binary, nil
 }
 
-// CompileAgent builds the static agent binary to path with the go command. source
+// compileAgent builds the static agent binary to path with the go command. source
 // is a folder inside the module; empty: the working folder.
-func CompileAgent(ctx context.Context, source, path string) error {
-	return compileAgent(ctx, source, AMD64, path)
-}
-
 func compileAgent(ctx context.Context, source, arch, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "github.com/ironyard/ironyard/agent")
 	cmd.Dir = source
