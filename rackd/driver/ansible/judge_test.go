@@ -36,6 +36,7 @@ type judged struct {
 }
 
 func judge(t *testing.T) *judged {
+	t.Setenv("TMPDIR", t.TempDir()) // what others leave there is not looked at
 	if os.Getenv("IRONYARD_E2E") != "1" {
 		t.Skip("needs sshd and ansible-playbook (Debian's openssh-server and ansible-core); set IRONYARD_E2E=1")
 	}
