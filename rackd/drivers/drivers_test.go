@@ -162,9 +162,9 @@ func TestFakeHardwareHasTheGenericInterfaces(t *testing.T) {
 	}
 }
 
-// hosts are power interfaces that log in to a host or a chassis of many machines. No ramdisk finds its address, by which central
+// hosts are power interfaces that log in to a host, a chassis or a service of many machines. No ramdisk finds its address, by which central
 // would know the machine.
-var hosts = map[string]bool{"libvirt": true, "virtualbox": true, "seamicro": true, "msftocs": true}
+var hosts = map[string]bool{"libvirt": true, "virtualbox": true, "seamicro": true, "msftocs": true, "rpc": true}
 
 // Nodes that share a host, a chassis or a manager are asked one after the other, and its silence counts for all of them: else
 // one that is dead would hold all that read power.
