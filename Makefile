@@ -19,13 +19,13 @@ CHAOS_SEED ?=
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
-	@echo "make check   lint and unit: before each commit, five minutes"
+	@echo "make check   lint and unit: before each commit, five minutes, and seven where nothing is cached"
 	@echo "make test    lint, all unit tests (under the race detector where it can watch), grammar, fuzz seeds and the virtual rack (root; Debian)"
 	@echo "make build   the four programs, into bin/"
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, and firmware told by a BMC: eight minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues and firmware told by a BMC: some forty minutes (docs/disks.md)"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"

@@ -39,8 +39,8 @@ func (f *Flags) ask(ctx context.Context, log *slog.Logger, up *netup.Manager) er
 	return f.told(words)
 }
 
-// told takes the settings that a rackd has told. What the program itself switches on stays on. The answer has come by plain HTTP. A
-// program that names whom it believes does not take from it which disks it spares.
+// told takes the settings that a rackd has told. What the program itself switches on stays on. The answer has come by plain HTTP. So a
+// program that names its rackd's certificate does not let the answer say which disks are erased.
 func (f *Flags) told(words string) error {
 	debug, shared, pinned := f.Debug, f.EraseShared, f.APIFingerprint != ""
 	err := f.kernel(words)

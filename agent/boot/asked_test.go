@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The answer to the question for the parameters of a boot comes by plain HTTP. Where the signed program names whom it believes, a
-// stranger on the wire may withhold the answer, but not have disks erased that other machines use.
+// The answer to the question for the parameters of a boot comes by plain HTTP. Where the signed program names its rackd's
+// certificate, a stranger on the wire may withhold the answer. The stranger cannot have disks erased that other machines use.
 func TestStrangersAnswer(t *testing.T) {
 	pin := strings.Repeat("ab", 32)
 	words := "ipa-api-url=https://10.0.0.1:6386 ironyard-api-fingerprint=" + pin + " ipa-guard-special-filesystems=false ipa-debug=1"

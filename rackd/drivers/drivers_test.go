@@ -214,7 +214,7 @@ func TestSharedBMCsAreAccounted(t *testing.T) {
 // placeless are fields of another driver's name that say nothing of where a secret goes, each with its reason.
 var placeless = map[string]bool{
 	"ironyard_min_disk_bytes": true, // which disk of the machine an image goes to, of the deploy interfaces that have secrets of image servers
-	// Which playbook runs in the ramdisk, and as whom: playbooks are told no secret of image servers.
+	// They say which playbook runs, and as which user. Playbooks are told no secret of image servers.
 	"ansible_username": true, "ansible_key_file": true, "ansible_playbooks_path": true, "ansible_deploy_playbook": true, "ansible_python_interpreter": true,
 	"ansible_shutdown_playbook": true, "ansible_clean_playbook": true, "ansible_clean_steps_config": true,
 	"vbox_use_headless": true, // how VirtualBox starts a machine; Ironic's driver ssh has it by this name

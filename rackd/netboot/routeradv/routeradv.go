@@ -3,7 +3,7 @@
 //
 // It may import protocol and rackd/netboot. The answer names no default router: it has lifetime 0 (RFC 4861, section
 // 6.2.3). Without DHCPv6 it only ends the wait. With it, it sends the machine there, and names the network's prefix. The
-// server sends it to the machine that asked and to nobody else, and never unasked. Where a router advertises itself the
+// server answers only the machine that asked. Where a router advertises itself the
 // server is silent.
 package routeradv
 
