@@ -262,14 +262,16 @@ func (m *Manager) renewing6(ctx context.Context, name string, metric int, lease 
 			said, err := m.exchange6(bounded, name, kind, lease, server)
 			cancel()
 			if err == nil {
-				fresh, err := read6(said)
-				if err != nil || fresh.addr != s.addr {
-					m.Log.Warn("the DHCPv6 server refuses the address, giving it up and asking from the start", "interface", name, "address", s.addr, "error", err)
+				fresh, refused := read6(said)
+				if refused != nil || fresh.addr != s.addr {
+					m.Log.Warn("the DHCPv6 server refuses the address, giving it up and asking from the start", "interface", name, "address", s.addr, "error", refused)
 					m.drop(name, metric, s)
 					return
 				}
-				lease, s = said, fresh
-				break
+				if err = m.apply(name, metric, fresh); err == nil { // its name servers may be others
+					lease, s = said, fresh
+					break
+				}
 			}
 			m.Log.Warn("DHCPv6 lease not renewed yet", "interface", name, "error", err)
 			pause(ctx, min(until-time.Since(given), max(s.expire/8, time.Second)))
