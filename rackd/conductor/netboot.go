@@ -132,7 +132,7 @@ func (c *Conductor) orderFor(n *node.Document) BootOrder {
 	} else {
 		o.Order = hw.Boot().InstanceOrder(n, facts)
 	}
-	if age := c.cfg.Members.Age(); c.cfg.Members.Check() != nil && age < trustAgain {
+	if c.Blind() {
 		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that has lost its site's bus.", n.Label())))
 		return o
 	}
@@ -171,6 +171,13 @@ func notOnDisk(n *node.Document) bool {
 // the bus is taken to be away for everybody, and what was last known is better than
 // nothing.
 const trustAgain = 5 * time.Minute
+
+// Blind reports whether this rackd may lack documents of its nodes: it has just started and still reads them, or it lost its site's
+// bus less than trustAgain ago. A machine that is not known here may be a node's then. Told that it is none, it would end its boot
+// and never call.
+func (c *Conductor) Blind() bool {
+	return c.cfg.Members.Check() != nil && c.cfg.Members.Age() < trustAgain
+}
 
 // Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
 // the rackd to tell instead when that runs the machine's work, and the node's group. What

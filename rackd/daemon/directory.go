@@ -37,9 +37,25 @@ type directory struct {
 	hears func() bool
 }
 
-func (d directory) ByMAC(mac string) (netboot.Machine, bool) { return d.machine(d.c.BootByMAC(mac)) }
+func (d directory) ByMAC(mac string) (netboot.Machine, bool) {
+	o, ok := d.c.BootByMAC(mac)
+	if !ok && d.asked && d.c.Blind() {
+		return unseen(""), true
+	}
+	return d.machine(o, ok)
+}
+
 func (d directory) ByUUID(uuid string) (netboot.Machine, bool) {
-	return d.machine(d.c.BootByUUID(uuid))
+	o, ok := d.c.BootByUUID(uuid)
+	if !ok && d.asked && d.c.Blind() {
+		return unseen(uuid), true
+	}
+	return d.machine(o, ok)
+}
+
+// unseen is a machine that a rackd cannot know now. It asks again.
+func unseen(uuid string) netboot.Machine {
+	return netboot.Machine{UUID: uuid, State: "unknown", Order: bootorder.Later("The rackd that was asked still reads which nodes there are, or has lost its site's bus.")}
 }
 
 func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, bool) {

@@ -172,6 +172,9 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 		}
 	}
 	s.Metrics.Script(m.Order.Name)
+	if m.Order.Again && via == "tftp" {
+		m.Order.OverTFTP = true // by which it certainly can ask again
+	}
 	if m.Order.Refuses() {
 		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
 	}
@@ -191,6 +194,8 @@ func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string,
 	case !ok:
 		s.warn("program for an unknown machine", "mac", hw.String(), "from", from)
 		return "", ErrUnknown
+	case m.Order.Again:
+		return "", ErrLater
 	case !m.Order.Direct || m.Order.Load == nil:
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
 		return "", ErrNothing
