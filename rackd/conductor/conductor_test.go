@@ -533,7 +533,9 @@ func TestBusOutage(t *testing.T) {
 		s.mu.Lock()
 		s.cut = true
 		s.mu.Unlock()
-		beat(t, c)
+		if err := tryBeat(c); !errors.Is(err, refusal.ErrNotKept) {
+			t.Errorf("a call that no checkpoint has: %v", err)
+		}
 		time.Sleep(30 * time.Second)
 		s.mu.Lock()
 		s.cut = false
@@ -542,6 +544,27 @@ func TestBusOutage(t *testing.T) {
 		synctest.Wait()
 		if got := s.states(); !slices.Equal(got, []string{"deploying", "wait call-back", "deploying", "active"}) {
 			t.Errorf("states reported: %v", got)
+		}
+	})
+}
+
+// An agent whose call was taken in is silent for up to a minute. A rackd that dies right after it has told its successor where the
+// agent is, or the flow would stand still so long.
+func TestACallThatIsTakenInIsWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.deploy = []driver.Step{waitForAgent(m), {Interface: "deploy", Name: "idle", Kind: driver.Reattachable, Run: func(context.Context, *driver.Task) (driver.Outcome, error) {
+			return driver.Wait(time.Hour), nil
+		}}}
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		beat(t, c)
+		if a := s.Work(nodeA).Doc.Checkpoint.Agent; a == nil || a.URL != "https://10.0.0.1:9999" {
+			t.Errorf("the checkpoint has the agent %+v", a)
 		}
 	})
 }

@@ -23,8 +23,8 @@ var (
 	ErrNotOwner = errors.New("another rackd serves this node")
 	// ErrInDoubt means that another agent of the node has called before. This rackd asks that agent whether it is still there.
 	ErrInDoubt = errors.New("another agent of this node has called before; this rackd asks it whether it is still there: try again")
-	// ErrNotKept means that what an installer reports was not written down in time.
-	ErrNotKept = errors.New("this rackd could not write the report down in time: report it again")
+	// ErrNotKept means that what an installer reports, or where an agent is, was not written down in time.
+	ErrNotKept = errors.New("this rackd could not write the call down in time: call again")
 	// ErrUnproven means that this rackd asks the node's BMC which machine it belongs to.
 	ErrUnproven = errors.New("this rackd asks the node's BMC which machine this is: try again")
 )

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"time"
+
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -38,7 +40,12 @@ func (r *Runner) Greet(boot work.Boot, q ask.Lookup, given bool) error {
 	return nil
 }
 
-// Beat takes in a heartbeat of an agent whose address fits, and whose token is that of boot.
+// agentKeptWithin bounds how long an agent's call waits for a checkpoint. The agent calls again after a refusal, in seconds.
+const agentKeptWithin = 2 * time.Second
+
+// Beat takes in a heartbeat of an agent whose address fits, and whose token is that of boot. Once it returns nil a successor knows
+// where the agent is: after a heartbeat that was taken in, the agent is silent for up to a minute. Else it is refusal.ErrNotKept, and
+// what was said counts here all the same.
 func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 	r.mu.Lock()
 	if r.boots.Number != boot.Number {
@@ -61,7 +68,35 @@ func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 		r.log.Info("agent calls", "agent", hb.CallbackURL, "version", hb.AgentVersion)
 	}
 	r.Nudge()
-	return nil
+	return r.keep(boot, &hb.Heartbeat)
+}
+
+// keep waits until a checkpoint has the agent of boot that hb is of, or the flow has gone on to another boot.
+func (r *Runner) keep(boot work.Boot, hb *agentapi.Heartbeat) error {
+	patience := time.NewTimer(agentKeptWithin)
+	defer patience.Stop()
+	for {
+		r.mu.Lock()
+		kept, next, gone := r.kept, r.keeping, r.boots.Number != boot.Number
+		r.mu.Unlock()
+		if gone || kept != nil && kept.URL == hb.CallbackURL && kept.VerifyCA == hb.AgentVerifyCA && kept.BootID == hb.BootID {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-patience.C:
+			return refusal.ErrNotKept
+		}
+	}
+}
+
+// confirmAgent tells agents that call that a checkpoint was written.
+func (r *Runner) confirmAgent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = r.doc.Checkpoint.Agent
+	close(r.keeping)
+	r.keeping = make(chan struct{})
 }
 
 // pin takes hb for that of the boot's agent. r.mu is held.

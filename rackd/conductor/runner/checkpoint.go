@@ -63,6 +63,7 @@ func (r *Runner) save(ctx context.Context) error {
 			r.deps.Away.Tried(r.deps.Log, writing, nil)
 			r.revision, r.saved = rev, time.Now()
 			r.confirmReports()
+			r.confirmAgent()
 			return nil
 		case errors.Is(err, view.ErrConflict):
 			// The view may lag behind the bus, for as long as its watch is away.
@@ -171,7 +172,7 @@ func (r *Runner) absorb(ctx context.Context) (due bool, err error) {
 	observed := r.observed
 	r.phases, r.inventory, r.replied, r.observed = nil, nil, false, hardware.Observation{}
 	known, met := r.doc.Checkpoint.Agent, !slices.Equal(r.doc.Checkpoint.Boot.Addresses, r.boots.Addresses) || r.doc.Checkpoint.Boot.BMC != r.boots.BMC
-	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.TokenGiven != agent.TokenGiven)
+	first := agent != nil && (known == nil || known.URL != agent.URL || known.VerifyCA != agent.VerifyCA || known.BootID != agent.BootID || known.TokenGiven != agent.TokenGiven)
 	r.mu.Unlock()
 	if heard {
 		if d := r.limit(); d > 0 {

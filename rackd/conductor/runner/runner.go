@@ -112,6 +112,9 @@ type Runner struct {
 
 	// agent is the newest that is known of the boot's agent; nil: no agent has called.
 	agent *work.Agent
+	// kept is the agent that the newest checkpoint has; keeping is closed, and made anew, with each checkpoint.
+	kept    *work.Agent
+	keeping chan struct{}
 	// heartbeat says that an agent's call came since the step last ran.
 	heartbeat bool
 	// replied says that the agent or the BMC has shown, since the last flush, that it gets on. That moves the deadline.
@@ -154,7 +157,7 @@ type Runner struct {
 // New returns the runner of a piece of work that is open; Run lets it run. cancel ends the context of Run.
 func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *Runner {
 	r := &Runner{deps: deps, id: w.Doc.ID, root: w.Doc.Root(), node: n, doc: w.Doc, revision: w.Revision, taken: w, epoch: w.Doc.Epoch, lease: deps.Members.ID(), cancel: cancel,
-		woken: make(chan struct{}, 1), lastPhase: time.Now(), bootPhases: map[string]bool{}}
+		woken: make(chan struct{}, 1), keeping: make(chan struct{}), lastPhase: time.Now(), bootPhases: map[string]bool{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.log = deps.Log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
@@ -167,7 +170,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	r.clockMark, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil && deps.Secrets.Pinned(n, &w.Doc) {
 		a := *w.Doc.Checkpoint.Agent
-		r.agent = &a
+		r.agent, r.kept = &a, w.Doc.Checkpoint.Agent
 		if a.LastSeen.After(r.clock) {
 			r.clock = a.LastSeen
 		}
