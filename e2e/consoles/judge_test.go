@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,13 +106,24 @@ func (k *keyboard) add(c net.Conn) {
 	k.conns = append(k.conns, c)
 	k.mu.Unlock()
 	_, _ = io.Copy(k, c)
+	k.mu.Lock()
+	k.conns = slices.DeleteFunc(k.conns, func(had net.Conn) bool { return had == c })
+	k.mu.Unlock()
 }
 
+// say has the machine say something to those who listen. A session is open before the program that sshd runs for it has reached the
+// port, so somebody is waited for.
 func (k *keyboard) say(text string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.conns {
-		_, _ = io.WriteString(c, text)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		k.mu.Lock()
+		for _, c := range k.conns {
+			_, _ = io.WriteString(c, text)
+		}
+		heard := len(k.conns) > 0
+		k.mu.Unlock()
+		if heard {
+			return
+		}
 	}
 }
 
