@@ -241,7 +241,9 @@ func TestPowerCut(t *testing.T) {
 // even half, also after a power cut; what was accepted is, and so it goes on.
 func TestDiskFull(t *testing.T) {
 	first := seed(t)
-	for i := range effort(t) {
+	refused := 0
+	// A checkpoint may meet all that find no room: then no transaction is refused, and another disk is tried.
+	for i := 0; i < effort(t) || refused == 0 && i < effort(t)+5; i++ {
 		now := first + uint64(i)
 		rng := rand.New(rand.NewPCG(now, 3))
 		// Large transactions take some 300 writes, and are to come through between two times.
@@ -265,9 +267,10 @@ func TestDiskFull(t *testing.T) {
 			}
 		})
 		t.Logf("%d transactions were refused", life.refused)
-		if life.refused == 0 {
-			t.Error("the disk was never full: the test shows nothing")
-		}
+		refused += life.refused
+	}
+	if refused == 0 {
+		t.Error("the disk was never full: the test shows nothing")
 	}
 }
 

@@ -112,7 +112,7 @@ func (k *keyboard) add(c net.Conn) {
 }
 
 // say has the machine say something to those who listen. A session is open before the program that sshd runs for it has reached the
-// port, so somebody is waited for.
+// port: the machine waits for that.
 func (k *keyboard) say(text string) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		k.mu.Lock()

@@ -112,7 +112,7 @@ type Runner struct {
 
 	// agent is the newest that is known of the boot's agent; nil: no agent has called.
 	agent *work.Agent
-	// kept is the agent that the newest checkpoint has; keeping is closed, and made anew, with each checkpoint.
+	// kept is the agent that the newest checkpoint has; each checkpoint closes keeping and makes another.
 	kept    *work.Agent
 	keeping chan struct{}
 	// heartbeat says that an agent's call came since the step last ran.

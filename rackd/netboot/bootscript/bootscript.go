@@ -194,7 +194,7 @@ func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string,
 	case !ok:
 		s.warn("program for an unknown machine", "mac", hw.String(), "from", from)
 		return "", ErrUnknown
-	case m.Order.Again:
+	case m.Order.Again && m.UUID == "": // a node's perhaps, which this rackd cannot know now
 		return "", ErrLater
 	case !m.Order.Direct || m.Order.Load == nil:
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
