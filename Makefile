@@ -97,7 +97,7 @@ attack: packages-test
 
 # make e2e runs what needs no long wait.
 hardware: packages-test build
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./ops/virtual/testimage ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64

@@ -37,41 +37,24 @@ func TestInstallers(t *testing.T) {
 			"kernel": r.image.URL, "ramdisk": r.image.URL, "stage2": r.image.URL})
 	})
 	drive := map[string]any{"user_data": "#!/bin/sh\n"}
-	r.each(ctx, "deploy", all[:2], func(ctx context.Context, m *fleet.Member, node string) error {
-		if err := r.o.Ask(ctx, node, "active", drive); err != nil {
+	// To the last two something happens: the network is cut, and the rackd dies.
+	cut, orphan := all[2], all[3]
+	r.each(ctx, "deploy", all, func(ctx context.Context, m *fleet.Member, node string) error {
+		seq, with := r.fleet.Journal.Last(), map[string]any(nil)
+		switch m {
+		case cut:
+			m.Faults.Isolate(true)
+			time.AfterFunc(3*time.Second, func() { m.Faults.Isolate(false) })
+		case orphan:
+		default:
+			with = drive
+		}
+		if err := r.o.Ask(ctx, node, "active", with); err != nil {
 			return err
 		}
-		return r.settle(ctx, m, node)
-	})
-	r.each(ctx, "deploy, and the network is cut", all[2:3], func(ctx context.Context, m *fleet.Member, node string) error {
-		m.Faults.Isolate(true)
-		if err := r.o.Ask(ctx, node, "active", nil); err != nil {
-			return err
-		}
-		time.AfterFunc(3*time.Second, func() { m.Faults.Isolate(false) })
-		return r.settle(ctx, m, node)
-	})
-	r.each(ctx, "deploy, and its rackd dies", all[3:], func(ctx context.Context, m *fleet.Member, node string) error {
-		seq := r.fleet.Journal.Last()
-		if err := r.o.Ask(ctx, node, "active", nil); err != nil {
-			return err
-		}
-		for booted := false; !booted; {
-			for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
-				seq = record.Seq
-				booted = booted || record.Machine == m.Name && record.Kind == journal.BootScript
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("it asks for no script")
-			}
-		}
-		n, err := r.o.Show(ctx, node)
-		if err != nil {
-			return err
-		}
-		for _, d := range r.rackd {
-			if d.name == n.Conductor {
-				d.kill()
+		if m == orphan {
+			if err := r.killOwnerAfterScript(ctx, m, node, seq); err != nil {
+				return err
 			}
 		}
 		return r.settle(ctx, m, node)
@@ -86,4 +69,27 @@ func TestInstallers(t *testing.T) {
 			t.Errorf("%s: %v, its history is %s", m.Name, err, said)
 		}
 	}
+}
+
+// killOwnerAfterScript kills the rackd of a node once its machine has been given a boot script.
+func (r *rig) killOwnerAfterScript(ctx context.Context, m *fleet.Member, node string, seq uint64) error {
+	for booted := false; !booted; {
+		for _, record := range r.fleet.Journal.Await(ctx, seq, 0) {
+			seq = record.Seq
+			booted = booted || record.Machine == m.Name && record.Kind == journal.BootScript
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("it asks for no script")
+		}
+	}
+	n, err := r.o.Show(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, d := range r.rackd {
+		if d.name == n.Conductor {
+			d.kill()
+		}
+	}
+	return nil
 }
