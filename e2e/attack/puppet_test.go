@@ -151,7 +151,8 @@ func obeyed(r *http.Request, body []byte) (drive string, answer func(http.Respon
 			io.WriteString(w, "{}")
 			return
 		}
-		fmt.Fprintf(w, `{"id":%q,"command_name":%q,"command_status":"SUCCEEDED","command_result":{"root_device":"/dev/sda"}}`, c.ID, c.Name)
+		// It has no steps of its own: a flow asks for those first.
+		fmt.Fprintf(w, `{"id":%q,"command_name":%q,"command_status":"SUCCEEDED","command_result":{"root_device":"/dev/sda","deploy_steps":{"generic_hardware_manager":[]},"hardware_manager_version":{"generic_hardware_manager":"1"}}}`, c.ID, c.Name)
 	}
 }
 
