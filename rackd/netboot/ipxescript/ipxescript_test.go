@@ -194,6 +194,7 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 	f.Add("${net0/mac}", "\x1b[2J", "&& shell", "http://h/ || shell")
 	f.Add("-n", "--help", "#", "http://h/\nshell")
 	f.Add("", "&&&", "&|&|", "http://h/&&")
+	f.Add("\xd3", "\x9eK", "\"", "http\xa0:")
 	f.Fuzz(func(t *testing.T, name, reason, param, kernel string) {
 		orders := func(reason, param, kernel string) []bootorder.Order {
 			load := bootorder.Load{Params: []string{param}, Kernel: bootorder.File{URL: kernel}}
@@ -203,7 +204,7 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 		for i, order := range orders(reason, param, kernel) {
 			got := Write(netboot.Machine{UUID: "u", Name: name, Order: order}, "52:54:00:00:00:01", files)
 			plain := netboot.Machine{UUID: "u", Name: "n", Order: orders("r", "p", "http://h/k")[i]}
-			if agentapi.Reserved(param) && order.Boots() {
+			if agentapi.Reserved(param) && plain.Order.Load != nil {
 				plain.Order.Load.Params = nil
 			}
 			if strings.Contains(got, "nothing to boot") {
