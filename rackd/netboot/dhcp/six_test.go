@@ -191,7 +191,9 @@ func TestWhoAClientIs(t *testing.T) {
 		{"DUID-LL", hidden, []dhcpv6.Modifier{duid("52:54:00:00:00:07")}, "", "52:54:00:00:00:07"},
 		{"DUID-LLT", hidden, []dhcpv6.Modifier{llt}, "", "52:54:00:00:00:07"},
 		{"neighbour", hidden, nil, "52:54:00:00:00:08", "52:54:00:00:00:08"},
-		{"a card that is no port, DUID of one that is", netip.MustParseAddr("fe80::ff:fe00:1"), []dhcpv6.Modifier{llt}, "", "52:54:00:00:00:07"},
+		{"a card that is no port, DUID of one that is", netip.MustParseAddr("fe80::ff:fe00:1"), []dhcpv6.Modifier{llt}, "", ""},
+		{"the same, the card by its neighbours", hidden, []dhcpv6.Modifier{llt}, "02:00:00:00:00:01", ""},
+		{"another port, DUID of the first", hidden, []dhcpv6.Modifier{llt}, "52:54:00:00:00:08", "52:54:00:00:00:08"},
 		{"stranger", hidden, []dhcpv6.Modifier{duid("02:00:00:00:00:01")}, "02:00:00:00:00:01", ""},
 		{"nothing tells", hidden, nil, "", ""},
 	} {
