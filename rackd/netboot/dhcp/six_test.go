@@ -424,6 +424,24 @@ func TestStrangers6(t *testing.T) {
 	lease6(t, s, linkLocal6)
 }
 
+// Packets that are not answered take no room from answers that wait for the disk; what was overheard is made to last.
+func TestSilenceTakesNoAnswersPlace(t *testing.T) {
+	s := newServer6(t, func(c *Config6) { c.LeaseFile = filepath.Join(t.TempDir(), "dhcp6-leases.json") })
+	waiting, peer := make(chan outgoing, 2), &net.UDPAddr{IP: linkLocal6.AsSlice(), Port: dhcpv6.DefaultClientPort}
+	other := dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{5}})
+	for range 3 {
+		s.take(message6(dhcpv6.MessageTypeSolicit, other, asks()).ToBytes(), peer, waiting)
+	}
+	s.take(message6(dhcpv6.MessageTypeSolicit, asks()).ToBytes(), peer, waiting)
+	if len(waiting) != 1 || (<-waiting).packet == nil {
+		t.Error("packets without an answer wait in the place of answers")
+	}
+	s.take(message6(dhcpv6.MessageTypeRequest, other, asks("fd00:77::101")).ToBytes(), peer, waiting)
+	if len(waiting) != 1 || (<-waiting).packet != nil {
+		t.Error("what was overheard does not wait for the disk")
+	}
+}
+
 func TestConfig6(t *testing.T) {
 	base := Config6{Mode: Serve, ServerIP: netip.MustParseAddr(self6), HTTP: "h", TFTP: "t", Subnets: []Subnet{Subnet6(netip.MustParseAddr(self6), 64)}, Log: slog.New(slog.DiscardHandler)}
 	if _, err := New6(base); err != nil {
