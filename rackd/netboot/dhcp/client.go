@@ -155,7 +155,7 @@ func (s *Server) boots(m *dhcpv4.DHCPv4, machine netboot.Machine) bool {
 	switch {
 	case c == clientPlain:
 		return false
-	case c == clientIPXE || c == clientAgent || s.programOf(c) != "" || s.direct(c, machine):
+	case c == clientIPXE || c == clientAgent || s.programOf(c) != "" || s.direct(c, machine) || s.loader(c, machine) != "":
 		return true
 	}
 	s.cfg.Metrics.DHCPDropped("program")

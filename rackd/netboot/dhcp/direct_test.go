@@ -117,6 +117,7 @@ func TestFirmwareIsGivenItsLoader(t *testing.T) {
 		{"UEFI", load, uefi, "", "shimx64.efi"},
 		{"BIOS", load, bios, "", "pxelinux.0"},
 		{"BIOS without pxelinux", load, bios, "pxelinux.0", "undionly.kpxe"},
+		{"BIOS without iPXE", load, bios, "undionly.kpxe", "pxelinux.0"},
 		{"UEFI, its disk", bootorder.LocalDisk(), uefi, "", "nothing-to-boot"},
 		{"BIOS, its disk", bootorder.LocalDisk(), bios, "", "pxelinux.0"},
 		{"UEFI, later", bootorder.Later("wait"), uefi, "", "shimx64.efi"},
