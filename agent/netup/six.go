@@ -125,7 +125,15 @@ func (m *Manager) ask6(ctx context.Context, name string) (*dhcpv6.Message, setti
 	}
 	defer c.Close()
 	as := m.as6(c.InterfaceAddr())
-	offer, err := c.Solicit(ctx, as...)
+	solicit, err := dhcpv6.NewSolicit(c.InterfaceAddr(), as...)
+	if err != nil {
+		return nil, settings{}, err
+	}
+	// A server that has no address for this machine may answer before the one that has (RFC 8415, section 18.2.9).
+	offer, err := c.SendAndRead(ctx, nclient6.AllDHCPRelayAgentsAndServers, solicit, func(r *dhcpv6.Message) bool {
+		_, err := read6(r)
+		return r.Type() == dhcpv6.MessageTypeAdvertise && err == nil
+	})
 	if err != nil {
 		return nil, settings{}, err
 	}

@@ -281,6 +281,33 @@ func TestDHCPv6OfDnsmasq(t *testing.T) {
 	}
 }
 
+// Another server answers first, which has no address to give: the machine gets that of the one that has.
+func TestDHCPv6BesideAServerWithoutAddresses(t *testing.T) {
+	t.Parallel()
+	if !ownNetwork(t) {
+		return
+	}
+	nic := cable(t)
+	d := &dhcp6Server{id: &dhcpv6.DUIDUUID{UUID: [16]byte{1}}, give: net.ParseIP("fd00:5::7")}
+	s, err := server6.NewServer("server", nil, func(conn net.PacketConn, peer net.Addr, p dhcpv6.DHCPv6) {
+		if m, ok := p.(*dhcpv6.Message); ok && m.Type() == dhcpv6.MessageTypeSolicit {
+			r := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeAdvertise, TransactionID: m.TransactionID}
+			r.AddOption(m.GetOneOption(dhcpv6.OptionClientID))
+			r.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{2}}))
+			r.AddOption(&dhcpv6.OptStatusCode{StatusCode: iana.StatusNoAddrsAvail})
+			conn.WriteTo(r.ToBytes(), peer)
+		}
+		d.handle(conn, peer, p)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve()
+	t.Cleanup(func() { s.Close() })
+	keeps(t, &Manager{})
+	shows6(t, nic, "beside it", "fd00:5::7/128")
+}
+
 // Another server answers first, which gives addresses and names no boot file: the one that does is heard.
 func TestBootFileOfTheSecondServer(t *testing.T) {
 	t.Parallel()
