@@ -125,7 +125,15 @@ func (m *Manager) ask6(ctx context.Context, name string) (*dhcpv6.Message, setti
 	}
 	defer c.Close()
 	as := m.as6(c.InterfaceAddr())
-	offer, err := c.Solicit(ctx, as...)
+	solicit, err := dhcpv6.NewSolicit(c.InterfaceAddr(), as...)
+	if err != nil {
+		return nil, settings{}, err
+	}
+	// A server that has no address for this machine may answer before the one that has (RFC 8415, section 18.2.9).
+	offer, err := c.SendAndRead(ctx, nclient6.AllDHCPRelayAgentsAndServers, solicit, func(r *dhcpv6.Message) bool {
+		_, err := read6(r)
+		return r.Type() == dhcpv6.MessageTypeAdvertise && err == nil
+	})
 	if err != nil {
 		return nil, settings{}, err
 	}
@@ -163,7 +171,7 @@ func read6(m *dhcpv6.Message) (settings, error) {
 			s.renew = s.expire / 2
 		}
 		if s.rebind <= s.renew || s.rebind >= s.expire {
-			s.rebind = s.renew + (s.expire-s.renew)*3/4
+			s.rebind = s.renew + (s.expire-s.renew)/4*3 // a lease without an end leaves no room for three times that
 		}
 		for _, d := range m.Options.DNS() {
 			if at, ok := netip.AddrFromSlice(d); ok && at.IsGlobalUnicast() {
@@ -206,8 +214,9 @@ func (m *Manager) apply6(ctx context.Context, name string, metric int, s setting
 	}
 }
 
-// exchange6 sends a message about a lease and returns the answer. server is the one that is to answer; nil: any.
-func (m *Manager) exchange6(ctx context.Context, name string, kind dhcpv6.MessageType, lease *dhcpv6.Message, server dhcpv6.DUID) (*dhcpv6.Message, error) {
+// exchange6 sends a message about a lease and returns the first answer that fits; nil: all do. server is the one that is to answer;
+// nil: any.
+func (m *Manager) exchange6(ctx context.Context, name string, kind dhcpv6.MessageType, lease *dhcpv6.Message, server dhcpv6.DUID, fits func(*dhcpv6.Message) bool) (*dhcpv6.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeFor)
 	defer cancel()
 	c, err := client6(ctx, name)
@@ -229,13 +238,13 @@ func (m *Manager) exchange6(ctx context.Context, name string, kind dhcpv6.Messag
 	}
 	return c.SendAndRead(ctx, nclient6.AllDHCPRelayAgentsAndServers, request, func(r *dhcpv6.Message) bool {
 		by := r.Options.ServerID()
-		return r.Type() == dhcpv6.MessageTypeReply && by != nil && (server == nil || by.Equal(server))
+		return r.Type() == dhcpv6.MessageTypeReply && by != nil && (server == nil || by.Equal(server)) && (fits == nil || fits(r))
 	})
 }
 
 // decline6 tells the server that another host has the address.
 func (m *Manager) decline6(ctx context.Context, name string, lease *dhcpv6.Message) error {
-	_, err := m.exchange6(ctx, name, dhcpv6.MessageTypeDecline, lease, lease.Options.ServerID())
+	_, err := m.exchange6(ctx, name, dhcpv6.MessageTypeDecline, lease, lease.Options.ServerID(), nil)
 	return err
 }
 
@@ -259,7 +268,7 @@ func (m *Manager) renewing6(ctx context.Context, name string, metric int, lease 
 				kind, server, until = dhcpv6.MessageTypeRebind, nil, s.expire
 			}
 			bounded, cancel := context.WithTimeout(ctx, until-gone)
-			said, err := m.exchange6(bounded, name, kind, lease, server)
+			said, err := m.exchange6(bounded, name, kind, lease, server, nil)
 			cancel()
 			if err == nil {
 				fresh, refused := read6(said)
@@ -283,12 +292,9 @@ func (m *Manager) renewing6(ctx context.Context, name string, metric int, lease 
 func (m *Manager) inform6(ctx context.Context, name string, fit func(string) bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, informAll)
 	defer cancel()
-	said, err := m.exchange6(ctx, name, dhcpv6.MessageTypeInformationRequest, nil, nil)
+	said, err := m.exchange6(ctx, name, dhcpv6.MessageTypeInformationRequest, nil, nil, func(r *dhcpv6.Message) bool { return fit(r.Options.BootFileURL()) })
 	if err != nil {
 		return "", err
 	}
-	if file := said.Options.BootFileURL(); fit(file) {
-		return file, nil
-	}
-	return "", errors.New("the DHCPv6 server names another file")
+	return said.Options.BootFileURL(), nil
 }

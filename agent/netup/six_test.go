@@ -281,6 +281,69 @@ func TestDHCPv6OfDnsmasq(t *testing.T) {
 	}
 }
 
+// Another server answers first, which has no address to give: the machine gets that of the one that has.
+func TestDHCPv6BesideAServerWithoutAddresses(t *testing.T) {
+	t.Parallel()
+	if !ownNetwork(t) {
+		return
+	}
+	nic := cable(t)
+	d := &dhcp6Server{id: &dhcpv6.DUIDUUID{UUID: [16]byte{1}}, give: net.ParseIP("fd00:5::7")}
+	s, err := server6.NewServer("server", nil, func(conn net.PacketConn, peer net.Addr, p dhcpv6.DHCPv6) {
+		if m, ok := p.(*dhcpv6.Message); ok && m.Type() == dhcpv6.MessageTypeSolicit {
+			r := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeAdvertise, TransactionID: m.TransactionID}
+			r.AddOption(m.GetOneOption(dhcpv6.OptionClientID))
+			r.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{2}}))
+			r.AddOption(&dhcpv6.OptStatusCode{StatusCode: iana.StatusNoAddrsAvail})
+			conn.WriteTo(r.ToBytes(), peer)
+		}
+		d.handle(conn, peer, p)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve()
+	t.Cleanup(func() { s.Close() })
+	keeps(t, &Manager{})
+	shows6(t, nic, "beside it", "fd00:5::7/128")
+}
+
+// Another server answers first, which gives addresses and names no boot file: the one that does is heard.
+func TestBootFileOfTheSecondServer(t *testing.T) {
+	t.Parallel()
+	if !ownNetwork(t) {
+		return
+	}
+	cable(t)
+	const file = "http://[fd00:5::1]:8080/boot/parameters"
+	s, err := server6.NewServer("server", nil, func(conn net.PacketConn, peer net.Addr, p dhcpv6.DHCPv6) {
+		m, ok := p.(*dhcpv6.Message)
+		if !ok || m.Type() != dhcpv6.MessageTypeInformationRequest {
+			return
+		}
+		for i, named := range []string{"", file} {
+			r := &dhcpv6.Message{MessageType: dhcpv6.MessageTypeReply, TransactionID: m.TransactionID}
+			r.AddOption(m.GetOneOption(dhcpv6.OptionClientID))
+			r.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{byte(i)}}))
+			if named != "" {
+				r.AddOption(dhcpv6.OptBootFileURL(named))
+			}
+			conn.WriteTo(r.ToBytes(), peer)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve()
+	t.Cleanup(func() { s.Close() })
+	m := &Manager{BootClass: "IronyardAgent", Log: slog.New(slog.DiscardHandler)}
+	m.boot.leased(leasedAt{"nic", true}, netip.MustParsePrefix("fd00:5::7/128"), "")
+	ours := func(name string) bool { return strings.HasSuffix(name, "/boot/parameters") }
+	if list := m.BootFiles(t.Context(), false, ours); len(list) != 1 || list[0].Name != file {
+		t.Errorf("boot files %v", list)
+	}
+}
+
 // What cannot be used of a reply is refused.
 func TestRead6(t *testing.T) {
 	reply := func(change func(*dhcpv6.OptIANA)) *dhcpv6.Message {
@@ -299,6 +362,13 @@ func TestRead6(t *testing.T) {
 	}
 	if s, err := read6(reply(has("fd00::7", time.Second))); err != nil || s.renew >= s.rebind || s.rebind >= s.expire || s.expire != minLease {
 		t.Errorf("a short one: %+v, %v", s, err)
+	}
+	endless := reply(func(ia *dhcpv6.OptIANA) {
+		ia.T1, ia.T2 = time.Hour, 0
+		has("fd00::7", 0xffffffff*time.Second)(ia)
+	})
+	if s, err := read6(endless); err != nil || s.renew != time.Hour || s.rebind <= s.renew || s.rebind >= s.expire {
+		t.Errorf("one without an end: %+v, %v", s, err)
 	}
 	for name, m := range map[string]*dhcpv6.Message{
 		"nothing":    {},

@@ -182,6 +182,7 @@ var ends = map[string]end{
 	"rackd/netboot/dhcp/scout.go scout tries again":                {"none: it probes while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve6.go Serve tries again":               {"none: again after a pause while rackd runs", "log"},
 	"rackd/netboot/dhcp/serve.go serve tries again":                {"none: again after a pause while rackd runs", "log"},
+	"rackd/netboot/routeradv/routeradv.go listen tries again":      {"none: again after a pause while rackd runs", "log"},
 	"rackd/driver/bmc/http.go RoundTrip tries again":               {"readTries reads, readPause between them, HTTPOptions.AnswerTimeout each", "last_error"},
 	"rackd/driver/ipmi/conn.go askVia tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},
 	"rackd/driver/ipmi/conn.go tellOf tries again":                 {"busyPauses, one for each repetition, Options.Timeout each", "last_error"},

@@ -153,7 +153,7 @@ func machinesInterface(c Config) string {
 // programs are the ramdisks that machines' firmware can start here.
 func programs(c Config) (p networkboot.Programs) {
 	if c.Rack != nil {
-		p.Ramdisk, p.Rescue = c.Rack.UKI+c.Rack.UKIARM64 != "", c.Rack.RescueUKI+c.Rack.RescueUKIARM64 != ""
+		p = networkboot.Programs{Ramdisk: c.Rack.UKI != "", Rescue: c.Rack.RescueUKI != "", RamdiskARM64: c.Rack.UKIARM64 != "", RescueARM64: c.Rack.RescueUKIARM64 != ""}
 	}
 	return p
 }

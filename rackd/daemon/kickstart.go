@@ -111,9 +111,9 @@ func publicKey(id agentdoor.Identity) (string, error) {
 	return base64.StdEncoding.EncodeToString(sum[:]), nil
 }
 
-// kickstarts are those of this rackd.
-func (r *rackd) kickstarts() kickstarts {
-	return kickstarts{installation: r.conductor.Installation, identity: r.identities.Of, ramdisk: r.ramdisk,
+// kickstarts are those of installers that ask at a face: their reports come by the same version of IP.
+func (r *rackd) kickstarts(f face) kickstarts {
+	return kickstarts{installation: r.conductor.Installation, identity: r.identities.Of, ramdisk: func(group string) ipxescript.Ramdisk { return r.ramdiskAt(f, group) },
 		open: func(id string) (io.ReadCloser, error) {
 			f, done, err := r.cache.File(id)
 			return released{f, done}, err

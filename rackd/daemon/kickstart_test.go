@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/configdrive"
+	"github.com/ironyard/ironyard/rackd/lease"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
@@ -154,6 +157,37 @@ func TestTheKickstartsScriptsReport(t *testing.T) {
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(first[3], "sleep 10", "break"))
 	if said, err := cmd.CombinedOutput(); err == nil || len(conductor.beats) != 3 {
 		t.Errorf("a door with another key is believed: %s", said)
+	}
+}
+
+// An installer reports by the version of IP by which it asked: it may have no other.
+func TestInstallersReportByTheirVersionOfIP(t *testing.T) {
+	key, id := newIdentity(t)
+	ids, err := agentdoor.NewIdentities(seal.NewKeyring("own", key), "own", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file("undionly.kpxe")
+	rack := &Rack{Address: netip.MustParseAddr("10.0.0.1"), Address6: netip.MustParseAddr("fd00::1"), HTTPPort: 8080, AgentPort: 6386, Kernel: file("k"), Ramdisk: file("r")}
+	r := &rackd{cfg: Config{Name: "r", Group: "own", Rack: rack}, identities: ids, lease: &lease.Lease{}}
+	if r.files, err = bootfiles.New(dir, bootfiles.Paths{Kernel: rack.Kernel, Ramdisk: rack.Ramdisk}); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range rack.faces() {
+		k := kickstartsFor(t, id, nil, "")
+		k.ramdisk = r.kickstarts(f).ramdisk
+		text, err := k.Kickstart(t.Context(), installing(bootorder.Installer{Repository: "http://x/"}), "http://x/")
+		if want := f.agents() + "/v1/heartbeat/" + installNode; err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: it does not report to %s:\n%s", err, want, text)
+		}
 	}
 }
 

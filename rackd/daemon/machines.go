@@ -253,7 +253,7 @@ func (r *Rack) sends() (d routeradv.DHCP) {
 func (r *rackd) serveFace(ctx context.Context, g *errgroup.Group, f faceListeners, door *agentdoor.Door, known dhcpServers) {
 	scripts := r.scripts(f.face)
 	mux := http.NewServeMux()
-	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Kickstarts: r.kickstarts(), Strangers: r.strangers, Log: r.cfg.Log})
+	boot := bootweb.Handler(bootweb.Config{Journal: r.desk, Metrics: r.netboot, Files: r.files, Scripts: scripts, Kickstarts: r.kickstarts(f.face), Strangers: r.strangers, Log: r.cfg.Log})
 	mux.Handle("/boot/", boot)
 	mux.Handle("/files/", boot)
 	mux.Handle(mediaweb.Prefix, r.mediaHandler())

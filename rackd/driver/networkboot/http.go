@@ -19,8 +19,8 @@ const agentPrefix = "ipa-"
 
 // validate refuses what a program that is the same for all machines cannot hold.
 func (p Programs) validate(n *node.Document) error {
-	if !p.Ramdisk {
-		return fmt.Errorf("node %s: this rackd has no ramdisk as one program (rackd --uki), which the boot interface http needs: %w", n.Label(), driver.ErrInvalid)
+	if err := needs(n, "ramdisk", p.Ramdisk, p.RamdiskARM64, "--uki"); err != nil {
+		return err
 	}
 	for _, field := range ownFiles {
 		if n.DriverString(field) != "" {
@@ -34,6 +34,21 @@ func (p Programs) validate(n *node.Document) error {
 					n.Label(), place, ownramdisk.ParamsField, word, driver.ErrInvalid)
 			}
 		}
+	}
+	return nil
+}
+
+// needs refuses a node for whose architecture the rack has no program; one that names none of these two may be of either.
+func needs(n *node.Document, what string, amd64, arm64 bool, flag string) error {
+	has := amd64 || arm64
+	switch arch, _ := n.Properties["cpu_arch"].(string); arch {
+	case "x86_64", "amd64":
+		has, what = amd64, what+" for "+arch
+	case "aarch64", "arm64":
+		has, what, flag = arm64, what+" for "+arch, flag+"-arm64"
+	}
+	if !has {
+		return fmt.Errorf("node %s: this rackd has no %s as one program (rackd %s), which the boot interface http needs: %w", n.Label(), what, flag, driver.ErrInvalid)
 	}
 	return nil
 }

@@ -102,6 +102,25 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 	if err := HTTP(Programs{Ramdisk: true}).ValidateRescue(drivertest.NewRig().Node, true); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--rescue-uki") {
 		t.Errorf("a rescue without its program: %v", err)
 	}
+	for arch, c := range map[string]struct {
+		has  Programs
+		want string
+	}{
+		"x86_64":  {Programs{RamdiskARM64: true, RescueARM64: true}, "uki)"},
+		"aarch64": {both, "uki-arm64)"},
+	} {
+		n := drivertest.NewRig().Node
+		n.Properties = map[string]any{"capabilities": "boot_mode:uefi", "cpu_arch": arch}
+		for _, err := range []error{HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n, true)} {
+			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), " for "+arch) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s with %+v: %v", arch, c.has, err)
+			}
+		}
+		delete(n.Properties, "cpu_arch")
+		if err := errors.Join(HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n, true)); err != nil {
+			t.Errorf("a node that names no architecture, with %+v: %v", c.has, err)
+		}
+	}
 	if err := HTTP(both).ValidateRescue(drivertest.NewRig().Node, false); err != nil {
 		t.Errorf("a rescue with its program: %v", err)
 	}

@@ -52,7 +52,7 @@ func (s Scripted) ByFirmware() Scripted {
 }
 
 // Programs says which ramdisks the rack has as programs that firmware starts.
-type Programs struct{ Ramdisk, Rescue bool }
+type Programs struct{ Ramdisk, Rescue, RamdiskARM64, RescueARM64 bool }
 
 // HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it.
 func HTTP(p Programs) Interface { return Interface{byHTTP: true, programs: &p} }
@@ -111,10 +111,7 @@ func (i Interface) Validate(n *node.Document) error {
 // ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
 func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
 	if i.programs != nil {
-		if !i.programs.Rescue {
-			return fmt.Errorf("node %s: this rackd has no ramdisk for rescues as one program (rackd --rescue-uki), which the boot interface http needs: %w", n.Label(), driver.ErrInvalid)
-		}
-		return nil
+		return needs(n, "ramdisk for rescues", i.programs.Rescue, i.programs.RescueARM64, "--rescue-uki")
 	}
 	return ownramdisk.ValidateRescue(n, racks, "")
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/ironyard/ironyard/protocol/secretfile"
 )
 
@@ -42,21 +44,27 @@ type keeper struct {
 	shown  *tls.Certificate
 	read   [2]time.Time // when the files had changed last
 	failed [2]time.Time // the same, of files that could not be used
+	ending rate.Sometimes
 }
+
+// A certificate that ends within soon is warned of, once for each warnEvery in which firmware asks.
+const (
+	soon      = 30 * 24 * time.Hour
+	warnEvery = 24 * time.Hour
+)
 
 // Open reads the files and returns a configuration for a server at some addresses. It fails where they do not fit each other or the
 // addresses. The configuration is safe for concurrent use.
 func Open(f Files, addresses []netip.Addr, log *slog.Logger) (*tls.Config, error) {
-	k := &keeper{files: f, addresses: addresses, log: log}
+	k := &keeper{files: f, addresses: addresses, log: log, ending: rate.Sometimes{Interval: warnEvery}}
 	secretfile.Check(f.Key, log)
+	at := k.changed() // before they are read: a change meanwhile is one
 	c, err := k.load()
 	if err != nil {
 		return nil, err
 	}
-	k.shown, k.read = c, k.changed()
-	if left := time.Until(c.Leaf.NotAfter); left < 30*24*time.Hour {
-		log.Warn("the certificate for firmware ends soon, or has ended", "file", f.Certificate, "ends", c.Leaf.NotAfter, "do", "renew it in place: rackd reads it again")
-	}
+	k.shown, k.read = c, at
+	k.warn()
 	if c.Leaf.PublicKeyAlgorithm != x509.RSA {
 		log.Info("the certificate for firmware has no RSA key: firmware without elliptic curves, such as EDK2 before 2023, will not load anything with it", "file", f.Certificate)
 	}
@@ -88,10 +96,21 @@ func (k *keeper) changed() (at [2]time.Time) {
 	return at
 }
 
+// warn says now and then that the certificate ends. Its caller holds mu, or has the keeper alone.
+func (k *keeper) warn() {
+	if time.Until(k.shown.Leaf.NotAfter) >= soon {
+		return
+	}
+	k.ending.Do(func() {
+		k.log.Warn("the certificate for firmware ends soon, or has ended", "file", k.files.Certificate, "ends", k.shown.Leaf.NotAfter, "do", "renew it in place: rackd reads it again")
+	})
+}
+
 // now returns the certificate to show, of the files as they are.
 func (k *keeper) now() *tls.Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer k.warn()
 	at := k.changed()
 	if at == k.read || at == k.failed {
 		return k.shown

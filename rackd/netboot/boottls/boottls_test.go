@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -117,6 +118,34 @@ func TestRenewal(t *testing.T) {
 	}
 	third := issue(t, f, "127.0.0.1", 4, start.Add(3*time.Second))
 	shown(third, "renewed again")
+}
+
+// A rackd that runs for long says each day that its certificate ends soon, not only when it starts.
+func TestCertificateThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := names(t)
+		issue(t, f, "127.0.0.1", 1, time.Now()) // for 1000 hours
+		var log bytes.Buffer
+		c, err := Open(f, here, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 0}, {270 * time.Hour, 0}, {290 * time.Hour, 1}, {300 * time.Hour, 1}, {320 * time.Hour, 2}} {
+			time.Sleep(time.Until(start.Add(step.after)))
+			for range 3 {
+				if _, err := c.GetCertificate(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := strings.Count(log.String(), "ends soon"); got != step.want {
+				t.Errorf("after %s: %d warnings, want %d:\n%s", step.after, got, step.want, log.String())
+			}
+		}
+	})
 }
 
 func TestRefusals(t *testing.T) {

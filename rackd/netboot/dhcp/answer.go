@@ -208,7 +208,7 @@ func (s *Server) network(a netip.Addr) []dhcpv4.Modifier {
 // proxy answers booting clients on port 67, with no address (PXE 2.1, section
 // 2.2.3). Requests go to the server that gives the addresses.
 func (s *Server) proxy(m *dhcpv4.DHCPv4, machine netboot.Machine) (*dhcpv4.DHCPv4, error) {
-	s.overhear(m)
+	s.overhear(m, machine)
 	if clientOf(m) == clientAgent && m.MessageType() == dhcpv4.MessageTypeInform {
 		return s.reply(m, machine, dhcpv4.MessageTypeAck) // it has an address, and asks all servers for the rest
 	}

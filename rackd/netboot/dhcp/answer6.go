@@ -31,7 +31,7 @@ func (s *Server6) answer(m dhcpv6.DHCPv6, from netip.Addr) (*answer6, error) {
 	if !ok {
 		return nil, nil
 	}
-	if own := made(s.cfg.Subnets[n].Prefix, mac); own.IsValid() && s.auto.at(mac, s.cfg.Now()) != own && s.auto.learn(mac, own, s.cfg.Now()) {
+	if own := made(s.cfg.Subnets[n].Prefix, mac); own.IsValid() && s.auto.at(mac, s.cfg.Now()) != own && s.auto.learn(mac, machine, own, s.cfg.Now()) {
 		s.cfg.Journal.Leased(mac, own, "", "")
 	}
 	r, err := s.reply(a, machine, mac, n)
@@ -80,7 +80,7 @@ func (s *Server6) reply(a asked, machine netboot.Machine, mac string, n int) (*d
 			return nil, nil
 		}
 		if !mine {
-			s.overhear(a, mac, n)
+			s.overhear(a, machine, mac, n)
 			return nil, nil
 		}
 	case dhcpv6.MessageTypeInformationRequest:
@@ -188,13 +188,13 @@ func (s *Server6) confirm(a asked, machine netboot.Machine, mac string, p *pool)
 }
 
 // overhear notes the address that a machine takes of another server.
-func (s *Server6) overhear(a asked, mac string, n int) {
+func (s *Server6) overhear(a asked, machine netboot.Machine, mac string, n int) {
 	at := wish(a)
 	if !at.IsValid() || a.Type() != dhcpv6.MessageTypeRequest && a.Type() != dhcpv6.MessageTypeRenew {
 		return
 	}
 	if s.cfg.Mode == Proxy {
-		if s.cfg.Subnets[n].Prefix.Contains(at) && s.others.at(mac, s.cfg.Now()) != at && s.others.learn(mac, at, s.cfg.Now()) {
+		if s.cfg.Subnets[n].Prefix.Contains(at) && s.others.at(mac, s.cfg.Now()) != at && s.others.learn(mac, machine, at, s.cfg.Now()) {
 			s.cfg.Journal.Leased(mac, at, "", "")
 		}
 		return

@@ -49,25 +49,24 @@ func read(m dhcpv6.DHCPv6, from netip.Addr) (a asked, ok bool) {
 	return a, ok && a.Message != nil
 }
 
-// macs are the MAC addresses that may be the client's, the likeliest first: what the relay or the client's link says
-// comes before what the client says.
-func (a asked) macs() (list []string) {
-	add := func(mac string) {
-		if mac != "" && !slices.Contains(list, mac) {
-			list = append(list, mac)
-		}
+// onLink is the client's MAC address as its relay or its link-local address says; empty where they do not.
+func (a asked) onLink() string {
+	if mac, ok := macIn(a.peer); a.told == "" && ok && a.peer.IsLinkLocalUnicast() {
+		return mac
 	}
-	add(a.told)
-	if mac, ok := macIn(a.peer); ok && a.peer.IsLinkLocalUnicast() {
-		add(mac)
-	}
+	return a.told
+}
+
+// inDUID is the MAC address in the client's DUID; empty for none. It may be that of another card of the host, or of the machine
+// on which the host's image was made.
+func (a asked) inDUID() string {
 	switch d := a.Options.ClientID().(type) {
 	case *dhcpv6.DUIDLL:
-		add(ethernet(d.HWType, d.LinkLayerAddr))
+		return ethernet(d.HWType, d.LinkLayerAddr)
 	case *dhcpv6.DUIDLLT:
-		add(ethernet(d.HWType, d.LinkLayerAddr))
+		return ethernet(d.HWType, d.LinkLayerAddr)
 	}
-	return list
+	return ""
 }
 
 func ethernet(kind iana.HWType, mac net.HardwareAddr) string {
@@ -77,31 +76,29 @@ func ethernet(kind iana.HWType, mac net.HardwareAddr) string {
 	return mac.String()
 }
 
-// client returns the machine that sent a, and its MAC address; ok is false when it gets no answer.
+// client returns the machine that sent a, and its MAC address; ok is false when it gets no answer. What the link says of a card
+// counts alone: its host's DUID is the same for all its cards, and two of them must not get one address.
 func (s *Server6) client(a asked) (machine netboot.Machine, mac string, ok bool) {
 	if s.cfg.Mode == Off {
 		return machine, "", false
 	}
-	list := a.macs()
-	for _, mac := range list {
-		if machine, ok := s.cfg.Directory.ByMAC(mac); ok {
+	mac = a.onLink()
+	// Hosts that hide their MAC address from their address are asked for it on the link.
+	if _, plain := macIn(a.peer); mac == "" && !plain && a.relay == nil && s.cfg.Neighbour != nil && s.looks.Allow() {
+		if found, there := s.cfg.Neighbour(a.peer); there {
+			mac = found
+		}
+	}
+	if mac == "" {
+		mac = a.inDUID()
+	}
+	if mac != "" {
+		if machine, ok = s.cfg.Directory.ByMAC(mac); ok || s.cfg.Discovery {
 			return machine, mac, true
 		}
 	}
-	// Hosts that hide their MAC address from their address are asked for it on the link.
-	if _, plain := macIn(a.peer); !plain && a.relay == nil && s.cfg.Neighbour != nil && s.looks.Allow() {
-		if mac, found := s.cfg.Neighbour(a.peer); found {
-			if machine, ok := s.cfg.Directory.ByMAC(mac); ok {
-				return machine, mac, true
-			}
-			list = append([]string{mac}, list...)
-		}
-	}
-	if s.cfg.Discovery && len(list) > 0 {
-		return machine, list[0], true
-	}
 	s.cfg.Metrics.DHCPDropped("unknown")
-	s.cfg.Log.Debug("DHCPv6 request of an unknown machine", "from", a.peer.String(), "macs", list)
+	s.cfg.Log.Debug("DHCPv6 request of an unknown machine", "from", a.peer.String(), "mac", mac)
 	return machine, "", false
 }
 

@@ -115,11 +115,14 @@ func (s *Server) direct(c client, machine netboot.Machine) bool {
 }
 
 // startsRamdisk reports whether a kind of firmware is to load the ramdisk as one program: the order says so, and there is one for it.
+// Other firmware goes on by iPXE.
 func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) bool {
-	if c == clientARM64 || c == clientHTTPARM64 { // few racks have one
-		return machine.Order.Direct && serves != nil && serves(bootfiles.UKIARM64)
+	arm64 := c == clientARM64 || c == clientHTTPARM64
+	if !machine.Order.Direct || !arm64 && c != clientUEFI64 && c != clientHTTP64 {
+		return false
 	}
-	return machine.Order.Direct && (c == clientUEFI64 || c == clientHTTP64)
+	rescue := machine.Order.Load != nil && machine.Order.Load.Rescue
+	return serves == nil || serves(bootfiles.Program(rescue, arm64))
 }
 
 // directFile is the file that a machine's firmware starts without a boot program. One that has nothing to load is given a
@@ -155,7 +158,7 @@ func (s *Server) boots(m *dhcpv4.DHCPv4, machine netboot.Machine) bool {
 	switch {
 	case c == clientPlain:
 		return false
-	case c == clientIPXE || c == clientAgent || s.programOf(c) != "" || s.direct(c, machine):
+	case c == clientIPXE || c == clientAgent || s.programOf(c) != "" || s.direct(c, machine) || s.loader(c, machine) != "":
 		return true
 	}
 	s.cfg.Metrics.DHCPDropped("program")

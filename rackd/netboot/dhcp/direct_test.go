@@ -58,12 +58,24 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 			t.Errorf("%s: boot file %q, want %q", c.name, r.BootFileNameOption(), c.want)
 		}
 	}
-	for off, want := range map[string]string{"ramdisk-arm64.efi": "snponly-arm64.efi", "": "ramdisk-arm64.efi"} {
+	rescue := bootorder.Ramdisk(bootorder.Load{Rescue: true})
+	for _, c := range []struct {
+		mods      []dhcpv4.Modifier
+		order     bootorder.Order
+		off, want string
+	}{
+		{arm, bootorder.Ramdisk(bootorder.Load{}), "ramdisk-arm64.efi", "snponly-arm64.efi"},
+		{arm, bootorder.Ramdisk(bootorder.Load{}), "", "ramdisk-arm64.efi"},
+		{arm, rescue, "rescue-ramdisk-arm64.efi", "snponly-arm64.efi"},
+		{tftp, bootorder.Ramdisk(bootorder.Load{}), "ramdisk.efi", "snponly.efi"},
+		{tftp, rescue, "rescue-ramdisk.efi", "snponly.efi"},
+		{http, bootorder.Ramdisk(bootorder.Load{}), "ramdisk.efi", "http://10.77.0.1:8080/files/snponly.efi"},
+	} {
 		s := newServer(t, func(cfg *Config) {
-			cfg.Directory, cfg.Serves = direct{order: bootorder.Ramdisk(bootorder.Load{})}, func(name string) bool { return name != off }
+			cfg.Directory, cfg.Serves = direct{order: c.order}, func(name string) bool { return name != c.off }
 		})
-		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, arm...)); r.BootFileNameOption() != want {
-			t.Errorf("without %q: boot file %q, want %q", off, r.BootFileNameOption(), want)
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r.BootFileNameOption() != c.want {
+			t.Errorf("without %q: boot file %q, want %q", c.off, r.BootFileNameOption(), c.want)
 		}
 	}
 }
@@ -117,6 +129,7 @@ func TestFirmwareIsGivenItsLoader(t *testing.T) {
 		{"UEFI", load, uefi, "", "shimx64.efi"},
 		{"BIOS", load, bios, "", "pxelinux.0"},
 		{"BIOS without pxelinux", load, bios, "pxelinux.0", "undionly.kpxe"},
+		{"BIOS without iPXE", load, bios, "undionly.kpxe", "pxelinux.0"},
 		{"UEFI, its disk", bootorder.LocalDisk(), uefi, "", "nothing-to-boot"},
 		{"BIOS, its disk", bootorder.LocalDisk(), bios, "", "pxelinux.0"},
 		{"UEFI, later", bootorder.Later("wait"), uefi, "", "shimx64.efi"},

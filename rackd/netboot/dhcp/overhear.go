@@ -6,16 +6,19 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
 // heardFor is how long a proxy remembers an address that a machine has asked another server for.
 const heardFor = 24 * time.Hour
 
 // heard is what a proxy has overheard: which address a machine has asked for, in a request that all
-// servers get. The newest counts. Its size is bounded by maxRange.
+// servers get. The newest counts. Its size is bounded by maxRange, of which machines that are not enrolled may have half.
 type heard struct {
-	mu sync.Mutex
-	by map[string]overheard
+	mu    sync.Mutex
+	by    map[string]overheard
+	swept time.Time // when ended ones were last forgotten
 }
 
 type overheard struct {
@@ -24,7 +27,7 @@ type overheard struct {
 }
 
 // overhear learns from a machine's request to the server that gives the addresses.
-func (s *Server) overhear(m *dhcpv4.DHCPv4) {
+func (s *Server) overhear(m *dhcpv4.DHCPv4, machine netboot.Machine) {
 	a := addr(m.RequestedIPAddress())
 	if m.MessageType() != dhcpv4.MessageTypeRequest || !a.IsValid() {
 		return
@@ -34,30 +37,43 @@ func (s *Server) overhear(m *dhcpv4.DHCPv4) {
 		return
 	}
 	mac := m.ClientHWAddr.String()
-	if s.heard.learn(mac, a, s.cfg.Now()) {
+	if s.heard.learn(mac, machine, a, s.cfg.Now()) {
 		s.cfg.Journal.Leased(mac, a, "", "")
 	}
 }
 
-// learn reports whether there was room.
-func (h *heard) learn(mac string, a netip.Addr, now time.Time) bool {
+// learn reports whether there was room for the machine's address.
+func (h *heard) learn(mac string, machine netboot.Machine, a netip.Addr, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.by == nil {
 		h.by = map[string]overheard{}
 	}
-	if _, known := h.by[mac]; !known && len(h.by) >= maxRange {
-		for other, o := range h.by {
-			if o.until.Before(now) {
-				delete(h.by, other)
-			}
-		}
-		if len(h.by) >= maxRange {
+	most := maxRange
+	if machine.UUID == "" {
+		most /= 2
+	}
+	if _, known := h.by[mac]; !known && len(h.by) >= most {
+		h.sweep(now)
+		if len(h.by) >= most {
 			return false
 		}
 	}
 	h.by[mac] = overheard{a, now.Add(heardFor)}
 	return true
+}
+
+// sweep forgets what has ended, now and then: all of it is looked at. Its caller holds mu.
+func (h *heard) sweep(now time.Time) {
+	if since := now.Sub(h.swept); since >= 0 && since < sweepEvery {
+		return
+	}
+	h.swept = now
+	for mac, o := range h.by {
+		if o.until.Before(now) {
+			delete(h.by, mac)
+		}
+	}
 }
 
 // Address returns the address that a machine was given, by this server or, as far as it was

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
@@ -104,6 +105,9 @@ func (s *Server6) take(packet []byte, peer *net.UDPAddr, waiting chan<- outgoing
 		o = outgoing{packet: r.ToBytes(), to: returnTo(m, peer), mac: r.mac, kind: r.kind, client: r.client}
 	default:
 		s.cfg.Metrics.DHCPDropped("silent")
+		if !slices.ContainsFunc(s.pools, (*pool).pending) { // strangers' packets take no answer's place
+			return
+		}
 	}
 	select {
 	case waiting <- o: // also without an answer: what was overheard is to last, too

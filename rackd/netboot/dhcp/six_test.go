@@ -191,7 +191,9 @@ func TestWhoAClientIs(t *testing.T) {
 		{"DUID-LL", hidden, []dhcpv6.Modifier{duid("52:54:00:00:00:07")}, "", "52:54:00:00:00:07"},
 		{"DUID-LLT", hidden, []dhcpv6.Modifier{llt}, "", "52:54:00:00:00:07"},
 		{"neighbour", hidden, nil, "52:54:00:00:00:08", "52:54:00:00:00:08"},
-		{"a card that is no port, DUID of one that is", netip.MustParseAddr("fe80::ff:fe00:1"), []dhcpv6.Modifier{llt}, "", "52:54:00:00:00:07"},
+		{"a card that is no port, DUID of one that is", netip.MustParseAddr("fe80::ff:fe00:1"), []dhcpv6.Modifier{llt}, "", ""},
+		{"the same, the card by its neighbours", hidden, []dhcpv6.Modifier{llt}, "02:00:00:00:00:01", ""},
+		{"another port, DUID of the first", hidden, []dhcpv6.Modifier{llt}, "52:54:00:00:00:08", "52:54:00:00:00:08"},
 		{"stranger", hidden, []dhcpv6.Modifier{duid("02:00:00:00:00:01")}, "02:00:00:00:00:01", ""},
 		{"nothing tells", hidden, nil, "", ""},
 	} {
@@ -420,6 +422,24 @@ func TestStrangers6(t *testing.T) {
 		t.Errorf("a third stranger got %v of four addresses", r)
 	}
 	lease6(t, s, linkLocal6)
+}
+
+// Packets that are not answered take no room from answers that wait for the disk; what was overheard is made to last.
+func TestSilenceTakesNoAnswersPlace(t *testing.T) {
+	s := newServer6(t, func(c *Config6) { c.LeaseFile = filepath.Join(t.TempDir(), "dhcp6-leases.json") })
+	waiting, peer := make(chan outgoing, 2), &net.UDPAddr{IP: linkLocal6.AsSlice(), Port: dhcpv6.DefaultClientPort}
+	other := dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{5}})
+	for range 3 {
+		s.take(message6(dhcpv6.MessageTypeSolicit, other, asks()).ToBytes(), peer, waiting)
+	}
+	s.take(message6(dhcpv6.MessageTypeSolicit, asks()).ToBytes(), peer, waiting)
+	if len(waiting) != 1 || (<-waiting).packet == nil {
+		t.Error("packets without an answer wait in the place of answers")
+	}
+	s.take(message6(dhcpv6.MessageTypeRequest, other, asks("fd00:77::101")).ToBytes(), peer, waiting)
+	if len(waiting) != 1 || (<-waiting).packet != nil {
+		t.Error("what was overheard does not wait for the disk")
+	}
 }
 
 func TestConfig6(t *testing.T) {

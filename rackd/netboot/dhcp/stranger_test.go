@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/iana"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -505,6 +506,38 @@ func TestStrangersLeaveAddressesToMachines(t *testing.T) {
 	}
 	if _, err := s.Answer(message(t, stranger(6), dhcpv4.MessageTypeDiscover)); !errors.Is(err, errStrangersFull) {
 		t.Errorf("a fifth stranger: %v", err)
+	}
+}
+
+// With discovery strangers can make a proxy, and a server of IPv6, remember addresses of as many of them as they like: there is room
+// for those of enrolled machines, whose boots would be held back else.
+func TestStrangersLeaveRoomToRememberMachines(t *testing.T) {
+	now := time.Now()
+	proxy := newServer(t, func(c *Config) { c.Mode, c.Discovery, c.Now = Proxy, true, func() time.Time { return now } })
+	six := newServer6(t, func(c *Config6) { c.Mode, c.Discovery, c.Now = Proxy, true, func() time.Time { return now } })
+	flood := func(day byte) {
+		for i := range maxRange + 1 {
+			mac := fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", day, i>>16, byte(i>>8), byte(i))
+			for _, h := range []*heard{&proxy.heard, &six.auto, &six.others} {
+				h.learn(mac, netboot.Machine{}, netip.MustParseAddr("10.77.0.50"), now)
+			}
+		}
+	}
+	flood(1)
+	wanted, by := netip.MustParseAddr("10.77.0.60"), netip.MustParseAddr("10.77.0.2")
+	answer(t, proxy, takes(t, known, wanted, by))
+	answer6To(t, six, message6(dhcpv6.MessageTypeRequest, dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{5}}), asks("fd00:77::201")), linkLocal6)
+	if got, _ := proxy.Address(known); got != wanted {
+		t.Errorf("a proxy knows the machine at %s", got)
+	}
+	if got := six.Addresses(known); len(got) != 2 {
+		t.Errorf("by IPv6 it is known at %v", got)
+	}
+	// What they have said ends, and others find room.
+	now = now.Add(heardFor + time.Second)
+	flood(2)
+	if got := proxy.heard.at("02:00:02:00:00:07", now); !got.IsValid() {
+		t.Error("strangers of yesterday keep the room of those of today")
 	}
 }
 

@@ -84,6 +84,12 @@ func TestOnALink(t *testing.T) {
 	}
 	if inside == withDHCP {
 		sentToDHCP(t, machine)
+		// The interface goes down and comes back: the server outlives that, and answers as before.
+		ip(t, "link", "set", "switch", "down")
+		time.Sleep(pause + pause/2)
+		ip(t, "link", "set", "switch", "up")
+		time.Sleep(pause)
+		sentToDHCP(t, machine)
 	}
 	cancel()
 	if err := <-ended; err != nil {

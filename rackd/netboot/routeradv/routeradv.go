@@ -9,6 +9,7 @@ package routeradv
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -126,12 +127,24 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
+// pause after a failed read: an interface that goes down fails one, and the link works again once it comes back.
+const pause = time.Second
+
 // listen reads frames until the link is closed.
 func (s *Server) listen(ctx context.Context, heard chan<- message) error {
 	for buf := make([]byte, 1514); ; {
 		n, err := s.link.Receive(buf)
-		if err != nil {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, net.ErrClosed)) {
 			return err
+		}
+		if err != nil {
+			s.log.Warn("router messages cannot be read, trying again", "error", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause):
+			}
+			continue
 		}
 		m, ok := read(buf[:n], s.link.MAC())
 		if !ok {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ var (
 type wire struct {
 	in, out chan []byte
 	closed  chan struct{}
+	down    chan error // fails one read
 }
 
 func (w *wire) MAC() net.HardwareAddr { return own }
@@ -35,6 +37,8 @@ func (w *wire) Receive(frame []byte) (int, error) {
 	select {
 	case f := <-w.in:
 		return copy(frame, f), nil
+	case err := <-w.down:
+		return 0, err
 	case <-w.closed:
 		return 0, net.ErrClosed
 	}
@@ -70,7 +74,7 @@ func serve(t *testing.T, test func(w *wire)) { serveWith(t, DHCP{}, test) }
 
 func serveWith(t *testing.T, dhcp DHCP, test func(w *wire)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{make(chan []byte), make(chan []byte, 1000), make(chan struct{})}
+		w := &wire{make(chan []byte), make(chan []byte, 1000), make(chan struct{}), make(chan error)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- New(w, rack{}, dhcp, nil, slog.New(slog.DiscardHandler)).Serve(ctx) }()
@@ -248,6 +252,16 @@ func TestFloodOfSolicitations(t *testing.T) {
 }
 
 // Whatever the wire brings is read or left.
+// An interface that goes down fails a read. The server goes on once it is back.
+func TestInterfaceThatGoesDown(t *testing.T) {
+	serve(t, func(w *wire) {
+		w.down <- &net.OpError{Op: "recvfrom", Err: syscall.ENETDOWN}
+		if _, took, ok := w.solicits(booting, linkLocal(booting)); !ok {
+			t.Errorf("no answer within %s", took)
+		}
+	})
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(solicitation(router))
 	f.Add(advertisement(router, message{from: own, source: linkLocal(own)}, netip.MustParsePrefix("fd00::/64")))
