@@ -7,6 +7,7 @@
 //   - A playbook and all that it has started end with rackd, and when rackd loses the node.
 //   - Playbooks and keys come from one folder, which rackd's operator filled.
 //   - Secrets are in files that rackd's user alone may read, and in no argument.
+//   - What is told of a node has no template that Ansible would execute on rackd's host.
 package ansible
 
 import (
