@@ -64,7 +64,7 @@ func Default() *Template {
 var sometimes = []string{IsPath, Insecure, Checksum}
 
 // Judge refuses a template that uses what is no variable, or lacks one without which its installer cannot report. It is judged for each
-// deploy that there may be: what only some fill in would show at none but theirs, when the machine asks for its kickstart.
+// deploy that there may be. What is wrong with one of them would else show when its machine asks for the kickstart.
 func (t *Template) Judge() error {
 	var missing []string
 	for which := range 1 << len(sometimes) {

@@ -119,8 +119,8 @@ func toldOf(n *node.Document) (map[string]any, error) {
 // templates begin what Ansible executes within the text of a variable, on rackd's host. The last one changes what the others are.
 var templates = []string{"{{", "{%", "{#", "#jinja2:"}
 
-// plain refuses what is told of a node, and fields of driver_info that go with it, if Ansible would execute a part: who may write a node's
-// fields has no say on rackd's host.
+// plain refuses what is told of a node if Ansible would execute a part. Fields of driver_info that go with it are looked at, too. Who may
+// write a node's fields has no say on rackd's host.
 func plain(n *node.Document, told map[string]any) error {
 	for _, field := range []string{fieldUser, fieldInterpreter} {
 		if executes(n.DriverString(field)) {
