@@ -144,7 +144,7 @@ func (i Interface) Validate(n *node.Document) error {
 	}
 	told, err := toldOf(n)
 	if err == nil {
-		err = plain(n, told)
+		err = plain(n, told, n.DriverString(fieldUser), n.DriverString(fieldInterpreter))
 	}
 	if err != nil {
 		return err

@@ -87,9 +87,6 @@ type at struct {
 	port int
 }
 
-// userOf is whom the ramdisk lets in.
-func userOf(n *node.Document) string { return cmp.Or(n.DriverString(fieldUser), defaultUser) }
-
 // toldOf is what a playbook is told of a node as its fields are, in Ironic's names: the variable "ironic" but for what a run adds.
 func toldOf(n *node.Document) (map[string]any, error) {
 	hints, err := hintsOf(n)
@@ -121,9 +118,9 @@ var templates = []string{"{{", "{%", "{#", "#jinja2:"}
 
 // plain refuses what is told of a node if Ansible would execute a part. Fields of driver_info that go with it are looked at, too. Who may
 // write a node's fields has no say on rackd's host.
-func plain(n *node.Document, told map[string]any) error {
-	for _, field := range []string{fieldUser, fieldInterpreter} {
-		if executes(n.DriverString(field)) {
+func plain(n *node.Document, told map[string]any, user, python string) error {
+	for field, text := range map[string]string{fieldUser: user, fieldInterpreter: python} {
+		if executes(text) {
 			return fmt.Errorf("node %s: driver_info %s has the mark of a template, which Ansible would execute on rackd's host: remove it: %w", n.Label(), field, driver.ErrInvalid)
 		}
 	}
@@ -151,11 +148,11 @@ func write(ctx context.Context, t *driver.Task, dir string, to at, served driver
 	if err != nil {
 		return nil, err
 	}
-	user := userOf(n)
+	user := cmp.Or(n.DriverString(fieldUser), defaultUser)
 	image := ironic["image"].(map[string]any)
 	image["url"], image["checksum"], image["disk_format"], image["validate_certs"] = served.URLs[0], served.HashAlgo+":"+served.HashValue, served.Format, "yes"
 	image["os_hash_algo"], image["os_hash_value"] = served.HashAlgo, served.HashValue
-	if err := plain(n, ironic); err != nil { // a deploy that began before a rackd looked at this
+	if err := plain(n, ironic, user, n.DriverString(fieldInterpreter)); err != nil { // a deploy that began before a rackd looked at this
 		return nil, err
 	}
 	ironic["nodes"] = []any{map[string]any{"name": n.UUID, "ip": to.host, "user": user, "extra": map[string]any{}}}
