@@ -140,7 +140,7 @@ func TestHandedOnDoesNotWaitForACheckpoint(t *testing.T) {
 		}
 		return b
 	}
-	for end, heard := time.Now().Add(10*time.Second), false; !heard; { // until somebody listens
+	for end, heard := time.Now().Add(10*time.Second), false; !heard; { // until the rackd listens
 		if err := site.Conn.Publish(bus.HandOnSubject("g", "r"), body(ask.AgentHeartbeat, "waits")); err != nil || time.Now().After(end) {
 			t.Fatalf("no heartbeat is heard: %v", err)
 		}

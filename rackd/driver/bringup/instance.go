@@ -16,7 +16,7 @@ type starting struct {
 }
 
 // Instance has down bring the machine down, makes the start of the instance ready and starts it. It is the run of a reattachable step:
-// whoever goes on with the step does not bring down an instance that may run already. ramdisk is that of IntoInstance.
+// a rackd that goes on with the step does not bring down an instance that may run already. ramdisk is that of IntoInstance.
 func (s Settings) Instance(ctx context.Context, t *driver.Task, ramdisk bool, down func(context.Context, *driver.Task) error) error {
 	var h starting
 	if raw := t.Record.Handle(); raw != nil && !t.StaysOn() {

@@ -278,8 +278,8 @@ func (d deaf) Start(ctx context.Context, f driver.Fence, id, name string, params
 	return agentapi.Command{}, driver.ErrUnreachable
 }
 
-// A rackd dies, or its BMC is silent, when the machine has been started into its instance after a service. Whoever goes on does not switch
-// the instance off.
+// A rackd dies, or its BMC is silent, when the machine has been started into its instance after a service. The next run of the step does
+// not switch the instance off.
 func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
 	for _, fails := range []error{driver.ErrFenced, driver.ErrUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
