@@ -165,6 +165,7 @@ var waiting = map[string]string{
 	"rackd/daemon/answers.go answerQuestions (*errgroup.Group).Wait":         "ask.Timeout, of each question",
 	"rackd/daemon/answers.go hear (*nats.go.Conn).Subscribe":                 pending,
 	"rackd/daemon/answers.go hear selects":                                   life,
+	"rackd/daemon/answers.go hearOf receives":                                slot,
 	"rackd/daemon/answers.go take receives":                                  slot,
 	"rackd/daemon/daemon.go Run (*errgroup.Group).Wait":                      members,
 	"rackd/daemon/daemon.go connected selects":                               life + "; /healthz says what it waits for",

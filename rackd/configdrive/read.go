@@ -39,7 +39,7 @@ func Files(drive string) ([]File, error) {
 	case len(image) > MaxBytes:
 		return nil, tooLarge()
 	}
-	v := volume{image: image}
+	v := volume{image: image, left: len(image)}
 	root := v.root()
 	if root == nil {
 		return nil, fmt.Errorf("%w: it is no ISO 9660 image, and its files cannot be read", ErrInvalid)
@@ -57,6 +57,7 @@ type volume struct {
 	joliet  bool
 	entries int
 	files   []File
+	left    int // of the image's size, behind the files so far
 }
 
 // Offsets in descriptors and directory records (ECMA-119, 8.4 and 9.1).
@@ -136,6 +137,9 @@ func (v *volume) folder(record []byte, at string, depth int) error {
 		content, err := v.extent(entry)
 		if err != nil {
 			return err
+		}
+		if v.left -= len(content); v.left < 0 { // many may point to one place, each for a copy
+			return fmt.Errorf("%w: the files of its ISO 9660 image have more than the image", ErrInvalid)
 		}
 		v.files = append(v.files, File{name, bytes.Clone(content)})
 	}

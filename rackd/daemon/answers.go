@@ -33,7 +33,7 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 	for _, g := range serves {
 		handedOn = append(handedOn, bus.HandOnSubject(g, name))
 	}
-	a := &answers{c: c, clock: newClock(), bmcs: newTurns(), memory: make(chan struct{}, memoryQuestions), consoles: make(chan struct{}, consoleQuestions)}
+	a := &answers{c: c, clock: newClock(), bmcs: newTurns(), memory: make(chan struct{}, memoryQuestions), consoles: make(chan struct{}, consoleQuestions), beats: make(chan struct{}, heartbeats)}
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {
 		var g errgroup.Group // its bounds are those of answers
@@ -42,12 +42,14 @@ func answerQuestions(ctx context.Context, nc *nats.Conn, group, name string, ser
 			a.take(ctx, &g, m, q, received)
 		})
 	})
-	// Answered from memory: these do not wait behind questions to slow BMCs.
+	// These do not wait behind questions to slow BMCs.
 	both.Go(func() error {
+		var g errgroup.Group // its bound is that of answers
+		defer g.Wait()
 		return hear(ctx, nc, log, handedOn, false, func(m *nats.Msg, q ask.Request, received time.Time) {
 			q.Group = bus.GroupOfHandOn(m.Subject)
 			if time.Since(received) < ask.HandOnTimeout { // else its sender waits no more
-				respond(m, c.Answer(ctx, q))
+				a.hearOf(ctx, &g, m, q)
 			}
 		})
 	})
@@ -63,6 +65,28 @@ type answers struct {
 	memory chan struct{}
 	// consoles are the questions about open consoles, most of which wait for what a machine will write.
 	consoles chan struct{}
+	// beats are the heartbeats that are handed on, which wait for a checkpoint of their node's work.
+	beats chan struct{}
+}
+
+// hearOf takes in a call that is handed on. What memory answers is answered in its turn: an agent is known by the address that was told of
+// before it called. A heartbeat waits beside, so that work that writes no checkpoint holds up no other machine.
+func (a *answers) hearOf(ctx context.Context, g *errgroup.Group, m *nats.Msg, q ask.Request) {
+	if q.Method != ask.AgentHeartbeat {
+		respond(m, a.c.Answer(ctx, q))
+		return
+	}
+	select {
+	case a.beats <- struct{}{}:
+	default:
+		respond(m, busy("%d heartbeats wait for checkpoints already", cap(a.beats)))
+		return
+	}
+	g.Go(func() error {
+		defer func() { <-a.beats }()
+		respond(m, a.c.Answer(ctx, q))
+		return nil
+	})
 }
 
 // take answers q in g, or refuses it at once where there is no room. It does not wait.

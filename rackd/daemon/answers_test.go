@@ -114,6 +114,53 @@ func TestHandedOnDoesNotWaitForBMCs(t *testing.T) {
 	}
 }
 
+// waits answers heartbeats about one node when their context ends, as work does that writes no checkpoint, and all else at once.
+type waits struct{ come chan struct{} }
+
+func (w waits) Answer(ctx context.Context, q ask.Request) ask.Reply {
+	if q.Method == ask.AgentHeartbeat && q.Node == "waits" {
+		w.come <- struct{}{}
+		<-ctx.Done()
+	}
+	return ask.Reply{Body: []byte("{}")}
+}
+
+// A heartbeat waits until a checkpoint has it. Meanwhile what is handed on about other machines is heard.
+func TestHandedOnDoesNotWaitForACheckpoint(t *testing.T) {
+	site := bustest.Open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w, done := waits{make(chan struct{}, 100)}, make(chan error, 1)
+	go func() {
+		done <- answerQuestions(ctx, site.Conn, "g", "r", []string{"g"}, w, slog.New(slog.DiscardHandler))
+	}()
+	body := func(m ask.Method, node string) []byte {
+		b, err := json.Marshal(ask.Request{Method: m, Node: node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for end, heard := time.Now().Add(10*time.Second), false; !heard; { // until the rackd listens
+		if err := site.Conn.Publish(bus.HandOnSubject("g", "r"), body(ask.AgentHeartbeat, "waits")); err != nil || time.Now().After(end) {
+			t.Fatalf("no heartbeat is heard: %v", err)
+		}
+		select {
+		case <-w.come:
+			heard = true
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	for _, m := range []ask.Method{ask.AgentHeartbeat, ask.AgentLookup, ask.MachineSeen} {
+		if _, err := site.Conn.Request(bus.HandOnSubject("g", "r"), body(m, "another"), ask.HandOnTimeout); err != nil {
+			t.Errorf("%s of another machine: %v", m, err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // bmcs answers questions about a node whose name begins with "dead" when the question is too
 // old, and others at once.
 type bmcs struct {

@@ -18,6 +18,7 @@ const (
 	machineWaiting   = 8    // that wait for them
 	memoryQuestions  = 256  // that run: some wait a moment for a change of their node
 	consoleQuestions = 512  // that run: those who read consoles wait for what is written
+	heartbeats       = 1024 // that are handed on and wait for checkpoints
 	questionsQueued  = 4096 // that were received and not looked at yet
 )
 

@@ -171,7 +171,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close, o.plays.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

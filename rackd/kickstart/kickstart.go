@@ -60,17 +60,30 @@ func Default() *Template {
 	return t
 }
 
-// Judge refuses a template that uses what is no variable, or lacks one without which its installer cannot report.
+// sometimes are the variables that only some deploys have.
+var sometimes = []string{IsPath, Insecure, Checksum}
+
+// Judge refuses a template that uses what is no variable, or lacks one without which its installer cannot report. It is judged for each
+// deploy that there may be. What is wrong with one of them would else show when its machine asks for the kickstart.
 func (t *Template) Judge() error {
-	text, err := t.Render(known)
-	if err != nil {
-		return fmt.Errorf("%w: the kickstart template includes a variable that is not a valid kickstart option: %w. The valid options are %s",
-			ErrInvalid, err, strings.Join(append(slices.Sorted(maps.Keys(known)), IsPath, Insecure, Checksum), ","))
-	}
 	var missing []string
-	for _, name := range needed {
-		if !strings.Contains(text, known[name]) {
-			missing = append(missing, name)
+	for which := range 1 << len(sometimes) {
+		values := maps.Clone(known)
+		for i, name := range sometimes {
+			if which&(1<<i) != 0 {
+				values[name] = "fake_" + name
+			}
+		}
+		text, err := t.Render(values)
+		if err != nil {
+			return fmt.Errorf("%w: the kickstart template includes a variable that is not a valid kickstart option: %w. The valid options are %s",
+				ErrInvalid, err, strings.Join(append(slices.Sorted(maps.Keys(known)), sometimes...), ","))
+		}
+		for _, name := range needed {
+			own := which > 0 && name == ImageURL // a repository may be the template's own
+			if !own && !strings.Contains(text, known[name]) && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
 		}
 	}
 	if len(missing) > 0 {

@@ -50,7 +50,12 @@ func TestTemplatesAreJudged(t *testing.T) {
 	for text, want := range map[string]string{
 		whole: "",
 		whole + "{{ ks_options.config_drive }}{% if 'insecure_heartbeat' in ks_options %}-k{% endif %}": "",
-		whole + "{{ ks_options.other }}":        "not a valid kickstart option",
+		whole + "{{ ks_options.other }}": "not a valid kickstart option",
+		// What only some deploys have shows before one of them.
+		whole + "{% if 'is_source_a_path' in ks_options %}{{ ks_options.other }}{% endif %}":                                         "not a valid kickstart option",
+		"{% if 'insecure_heartbeat' in ks_options %}{{ ks_options.agent_token }}{% else %}" + whole + "{% endif %}":                  "missing from the kickstart template: heartbeat_url",
+		whole + "{% if 'is_source_a_path' not in ks_options %}{{ ks_options.is_source_a_path }}{% endif %}":                          "not a valid kickstart option",
+		"{% if 'is_source_a_path' in ks_options %}" + whole + "{% else %}" + whole + "{{ ks_options.config_drive }}" + "{% endif %}": "",
 		"{{ ks_options.liveimg_url }}":          "missing from the kickstart template: agent_token,heartbeat_url",
 		"liveimg --url=http://x/ {# nothing #}": "missing from the kickstart template: liveimg_url,agent_token,heartbeat_url",
 	} {

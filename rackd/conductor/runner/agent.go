@@ -40,8 +40,9 @@ func (r *Runner) Greet(boot work.Boot, q ask.Lookup, given bool) error {
 	return nil
 }
 
-// agentKeptWithin bounds how long an agent's call waits for a checkpoint. The agent calls again after a refusal, in seconds.
-const agentKeptWithin = 2 * time.Second
+// keepWithin bounds how long the call of an agent, or of an installer, waits for a checkpoint. Who is refused calls again in seconds, this
+// rackd or another. It is less than ask.HandOnTimeout: a call that another rackd has handed on is answered, too.
+const keepWithin = 2 * time.Second
 
 // Beat takes in a heartbeat of an agent whose address fits, and whose token is that of boot. Once it returns nil a successor knows
 // where the agent is: after a heartbeat that was taken in, the agent is silent for up to a minute. Else it is refusal.ErrNotKept, and
@@ -73,7 +74,7 @@ func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 
 // keep waits until a checkpoint has the agent of boot that hb is of, or the flow has gone on to another boot.
 func (r *Runner) keep(boot work.Boot, hb *agentapi.Heartbeat) error {
-	patience := time.NewTimer(agentKeptWithin)
+	patience := time.NewTimer(keepWithin)
 	defer patience.Stop()
 	for {
 		r.mu.Lock()

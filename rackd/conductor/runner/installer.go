@@ -16,9 +16,6 @@ type report struct {
 	kept chan struct{} // closed then
 }
 
-// keepWithin bounds how long an installer waits for that. It says the same again, to this rackd or to another.
-const keepWithin = 4 * time.Second
-
 // Installs reports whether the ramdisk of the flow is an installer, which is no agent.
 func (r *Runner) Installs() bool {
 	r.mu.Lock()

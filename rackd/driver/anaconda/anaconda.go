@@ -173,26 +173,25 @@ func (i Interface) boot(ctx context.Context, t *driver.Task, h *installing) (dri
 // look is how often an installer that has not begun is looked at: whether the rackd that it boots from still lives.
 const look = 10 * time.Second
 
-// bootInstance starts what was installed. A machine that does not switch itself off in time, as rackd's own kickstart asks for,
-// is switched off: the installer has written everything before it says that it has ended.
+// bootInstance starts what was installed.
 func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	installer.Over(t)
 	t.Facts[driver.FactBoot] = driver.BootInstance // who asks the network from now on is told to boot the disk
-	if err := i.power.OffAfter(ctx, t); err != nil {
-		return driver.Outcome{}, err
-	}
-	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
-		return driver.Outcome{}, err
-	}
-	if err := instancefiles.Forget(t); err != nil { // of an instance before
-		return driver.Outcome{}, err
-	}
-	if err := t.Hardware.Boot().PrepareInstance(ctx, t); err != nil {
-		return driver.Outcome{}, err
-	}
-	if err := i.power.IntoInstance(ctx, t, false); err != nil {
+	if err := i.power.Instance(ctx, t, false, i.down); err != nil {
 		return driver.Outcome{}, err
 	}
 	t.Record.Phase("reboot", "into the instance, boot mode "+t.Node.BootMode())
 	return driver.Done(), nil
+}
+
+// down ends the installer. A machine that does not switch itself off in time, as rackd's own kickstart asks for, is switched off: the
+// installer has written everything before it says that it has ended.
+func (i Interface) down(ctx context.Context, t *driver.Task) error {
+	if err := i.power.OffAfter(ctx, t); err != nil {
+		return err
+	}
+	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
+		return err
+	}
+	return instancefiles.Forget(t) // of an instance before
 }

@@ -91,7 +91,7 @@ func TestInstalls(t *testing.T) {
 				t.Fatalf("%+v, %v", out, err)
 			}
 		}
-		if len(r.Log) == 0 || r.Log[0] != "power power off" || !slices.Contains(r.Log, "boot disk true") {
+		if got, want := r.Writes("power"), []string{"power power off", "power power on"}; !slices.Equal(got, want) || !slices.Contains(r.Log, "boot disk true") {
 			t.Errorf("writes %q", r.Log)
 		}
 		facts := r.Task(networkboot.IPXE()).Facts
@@ -99,6 +99,33 @@ func TestInstalls(t *testing.T) {
 			t.Errorf("the machine is told %+v, facts %v", o, facts)
 		}
 	})
+}
+
+// A rackd dies, or its BMC is silent, when the instance has been started. The next run of the step does not switch it off in its first boot.
+func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
+	for _, fails := range []error{driver.ErrFenced, driver.ErrUnreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			r := drivertest.NewRig()
+			r.Node.InstanceInfo = instance()
+			r.SetPowerState(driver.PowerOn)
+			r.Fail = func(call string) error {
+				if call == "set_power" && len(r.Writes("power power on")) > 0 {
+					return fails
+				}
+				return nil
+			}
+			if _, err := run(t, r, "boot_instance", nil); !errors.Is(err, fails) {
+				t.Fatal(err)
+			}
+			r.Fail = nil
+			if out, err := run(t, r, "boot_instance", nil); err != nil || out != driver.Done() {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if got, want := r.Writes("power"), []string{"power power off", "power power on"}; !slices.Equal(got, want) {
+				t.Errorf("after %v: %q, want %q", fails, got, want)
+			}
+		})
+	}
 }
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }

@@ -7,6 +7,7 @@
 //   - A playbook and all that it has started end with rackd, and when rackd loses the node.
 //   - Playbooks and keys come from one folder, which rackd's operator filled.
 //   - Secrets are in files that rackd's user alone may read, and in no argument.
+//   - What is told of a node has no template that Ansible would execute on rackd's host.
 package ansible
 
 import (
@@ -20,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -69,13 +71,17 @@ func New(agent direct.Interface, plays *Plays) Interface { return Interface{agen
 type Plays struct {
 	set  Settings
 	port int // of the ramdisks' SSH servers
+	// answersWithin is how long one of them may take to take a connection.
+	answersWithin time.Duration
 
 	mu   sync.Mutex
 	open map[string]*play // by work
 }
 
 // NewPlays returns what runs playbooks; nothing runs yet.
-func NewPlays(s Settings) *Plays { return &Plays{set: s, port: 22, open: map[string]*play{}} }
+func NewPlays(s Settings) *Plays {
+	return &Plays{set: s, port: 22, answersWithin: 5 * time.Second, open: map[string]*play{}}
+}
 
 // Ready says what this rackd's host lacks for the playbooks that it is given; nil: nothing, or it is given none.
 func (p *Plays) Ready() error {
@@ -136,7 +142,11 @@ func (i Interface) Validate(n *node.Document) error {
 	if _, err := i.plays.filesOf(n); err != nil {
 		return err
 	}
-	if _, err := hintsOf(n); err != nil {
+	told, err := toldOf(n)
+	if err == nil {
+		err = plain(n, told, n.DriverString(fieldUser), n.DriverString(fieldInterpreter))
+	}
+	if err != nil {
 		return err
 	}
 	return i.Interface.Validate(n)
@@ -214,12 +224,25 @@ func (p *Plays) filesOf(n *node.Document) (f files, err error) {
 // CanWrite implements direct.Writer: what an image may be is the playbook's to say.
 func (*Plays) CanWrite(driver.DiskImage) error { return nil }
 
-// Close ends all playbooks.
-func (p *Plays) Close(context.Context) error {
+// closing is how long Close waits for the playbooks that it has killed.
+const closing = time.Second
+
+// Close ends all playbooks. When it returns nil their files are gone: secrets may lie there.
+func (p *Plays) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closing)
+	defer cancel()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, one := range p.open {
+	open := slices.Collect(maps.Values(p.open))
+	p.mu.Unlock()
+	for _, one := range open {
 		one.kill(errors.New("rackd ends"))
+	}
+	for _, one := range open {
+		select {
+		case <-one.ended:
+		case <-ctx.Done():
+			return fmt.Errorf("a playbook that was killed has not ended, and its files stay in %s", one.dir)
+		}
 	}
 	return nil
 }

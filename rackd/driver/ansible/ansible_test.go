@@ -1,16 +1,23 @@
 package ansible
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 var (
@@ -68,7 +75,17 @@ func TestWhatIsRefused(t *testing.T) {
 		"another playbook":  {map[string]any{"ansible_clean_playbook": "x"}, instance(), dir, "the ramdisk's agent cleans"},
 		"advanced hints": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "root_device": map[string]any{"size": ">= 8"}}, dir,
 			"Ansible-deploy does not support advanced root device hints based on oslo.utils operators."},
-		"a partition image": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_type": "partition", "root_gb": 8}, dir, "whole disks only"},
+		"a template in a hint": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "root_device": map[string]any{"model": "{{ lookup('pipe', 'id') }}"}}, dir,
+			"ironic.root_device_hints have the mark of a template"},
+		"a template behind an escape": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "root_device": map[string]any{"model": "s== %7B%7Bx%7D%7D"}}, dir,
+			"ironic.root_device_hints have the mark of a template"},
+		"a template in a field of the image": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_tags": []any{map[string]any{"{% x %}": 1}}}, dir,
+			"ironic.image have the mark of a template"},
+		"other marks for templates": {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_x": "#jinja2: variable_start_string: '<'\n<x"}, dir,
+			"ironic.image have the mark of a template"},
+		"a template as user":   {map[string]any{fieldUser: "{{lookup('pipe','id')}}"}, instance(), dir, fieldUser},
+		"a template as python": {map[string]any{fieldInterpreter: "/{{ lookup('pipe', 'id') }}"}, instance(), dir, fieldInterpreter},
+		"a partition image":    {nil, map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_type": "partition", "root_gb": 8}, dir, "whole disks only"},
 	} {
 		r := drivertest.NewRig()
 		r.Node.DriverInfo, r.Node.InstanceInfo = c.driver, c.instance
@@ -86,6 +103,96 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	if p.Ready() == nil || NewPlays(Settings{}).Ready() != nil {
 		t.Error("a rackd with playbooks and without the program starts, or one without playbooks does not")
+	}
+}
+
+// What is written for Ansible is looked at once more: a deploy may have been accepted before rackds refused templates.
+func TestNoTemplateIsWritten(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.InstanceInfo = map[string]any{"image_source": "http://192.0.2.1/i"}
+	r.Node.TargetRAID = map[string]any{"logical_disks": []any{map[string]any{"size_gb": "{{ lookup('pipe', 'id') }}"}}}
+	dir := t.TempDir()
+	_, err := write(t.Context(), r.Task(networkboot.IPXE()), dir, at{"192.0.2.9", 22}, driver.DiskImage{URLs: []string{"http://192.0.2.1/i"}})
+	if left, _ := os.ReadDir(dir); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "raid_config") || len(left) > 0 {
+		t.Errorf("%v, and %d files were written", err, len(left))
+	}
+}
+
+// A ramdisk that answers no connection at all is waited for as one that refuses it. The wait is in the checkpoint.
+func TestASilentRamdiskIsWaitedFor(t *testing.T) {
+	r := drivertest.NewRig()
+	p := NewPlays(Settings{})
+	p.answersWithin, p.port = 50*time.Millisecond, deaf(t)
+	var h handle
+	// As on the bus, nothing is written for who waits no more.
+	task := r.Task(networkboot.IPXE())
+	task.Record = impatient{task.Record}
+	if up, err := p.listens(t.Context(), task, &h, "127.0.0.1"); up || err != nil || h.Since.IsZero() || !strings.Contains(r.HandleText(), "since") {
+		t.Errorf("%t, %v; the handle is %q", up, err, r.HandleText())
+	}
+	h.Since = h.Since.Add(-2 * sshWithin)
+	if _, err := p.listens(t.Context(), task, &h, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), "takes no SSH connection") {
+		t.Errorf("after its time: %v", err)
+	}
+}
+
+// impatient is a recorder that writes nothing once its context has ended.
+type impatient struct{ driver.Recorder }
+
+func (i impatient) SaveHandle(ctx context.Context, h any) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return i.Recorder.SaveHandle(ctx, h)
+}
+
+// deaf returns a port of loopback at which connections are neither taken nor refused: the places of those that wait are taken.
+func deaf(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := name.(*unix.SockaddrInet4).Port
+	for range 8 {
+		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), 100*time.Millisecond)
+		if err != nil {
+			return port
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Fatal("it takes all connections")
+	return 0
+}
+
+// When rackd ends its playbooks end, and what they were given is gone by then: rackd's process ends right after.
+func TestNothingIsLeftOfAPlaybookWhenRackdEnds(t *testing.T) {
+	books := folder(t)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(books), program), []byte("#!/bin/sh\nexec /bin/sleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, dir := NewPlays(Settings{Folder: books}), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "configdrive"), []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one, err := p.start(&drivertest.Fence{}, dir, files{folder: books, playbook: filepath.Join(books, "deploy.yaml")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.open["w1"] = one
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its files are left: %v", err)
 	}
 }
 

@@ -103,9 +103,9 @@ func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out drive
 
 // listens reports whether the ramdisk takes SSH connections.
 func (p *Plays) listens(ctx context.Context, t *driver.Task, h *handle, host string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	dial, cancel := context.WithTimeout(ctx, p.answersWithin)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(p.port)))
+	c, err := new(net.Dialer).DialContext(dial, "tcp", net.JoinHostPort(host, strconv.Itoa(p.port)))
 	if err == nil {
 		c.Close()
 		return true, nil

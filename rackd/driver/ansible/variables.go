@@ -1,12 +1,15 @@
 package ansible
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,39 +87,75 @@ type at struct {
 	port int
 }
 
-// write makes the files of a run below dir, which its user alone may read, and returns the arguments that name them.
-func write(ctx context.Context, t *driver.Task, dir string, to at, served driver.DiskImage) (args []string, err error) {
-	n := t.Node
-	user := n.DriverString(fieldUser)
-	if user == "" {
-		user = defaultUser
-	}
+// toldOf is what a playbook is told of a node as its fields are, in Ironic's names: the variable "ironic" but for what a run adds.
+func toldOf(n *node.Document) (map[string]any, error) {
 	hints, err := hintsOf(n)
 	if err != nil {
 		return nil, err
 	}
-	secret := map[string]bool{}
-	for _, field := range imagefields.SecretFields() {
-		secret[field] = true
-	}
+	secret := imagefields.SecretFields()
 	image := map[string]any{}
 	for key, value := range n.InstanceInfo {
-		if name, is := strings.CutPrefix(key, "image_"); is && !secret[key] {
+		if name, is := strings.CutPrefix(key, "image_"); is && !slices.Contains(secret, key) {
 			image[name] = value
 		}
 	}
-	image["url"], image["checksum"], image["disk_format"], image["validate_certs"] = served.URLs[0], served.HashAlgo+":"+served.HashValue, served.Format, "yes"
-	image["os_hash_algo"], image["os_hash_value"] = served.HashAlgo, served.HashValue
-	ironic := map[string]any{"nodes": []any{map[string]any{"name": n.UUID, "ip": to.host, "user": user, "extra": map[string]any{}}}, "image": image}
+	told := map[string]any{"image": image}
 	if len(hints) > 0 {
-		ironic["root_device_hints"] = hints
+		told["root_device_hints"] = hints
 	}
 	if kept := n.Properties["skip_block_devices"]; kept != nil {
-		ironic["skip_block_devices"] = kept
+		told["skip_block_devices"] = kept
 	}
 	if len(n.TargetRAID) > 0 {
-		ironic["raid_config"] = n.TargetRAID
+		told["raid_config"] = n.TargetRAID
 	}
+	return told, nil
+}
+
+// templates begin what Ansible executes within the text of a variable, on rackd's host. The last one changes what the others are.
+var templates = []string{"{{", "{%", "{#", "#jinja2:"}
+
+// plain refuses what is told of a node if Ansible would execute a part. Fields of driver_info that go with it are looked at, too. Who may
+// write a node's fields has no say on rackd's host.
+func plain(n *node.Document, told map[string]any, user, python string) error {
+	for field, text := range map[string]string{fieldUser: user, fieldInterpreter: python} {
+		if executes(text) {
+			return fmt.Errorf("node %s: driver_info %s has the mark of a template, which Ansible would execute on rackd's host: remove it: %w", n.Label(), field, driver.ErrInvalid)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		raw, err := json.Marshal(told[name])
+		if err != nil {
+			return err
+		}
+		if executes(string(raw)) {
+			return fmt.Errorf("node %s: its fields for the playbook's variable ironic.%s have the mark of a template (%s), which Ansible would execute on rackd's host: remove it: %w",
+				n.Label(), name, strings.Join(templates, " "), driver.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+func executes(text string) bool {
+	return slices.ContainsFunc(templates, func(mark string) bool { return strings.Contains(text, mark) })
+}
+
+// write makes the files of a run below dir, which its user alone may read, and returns the arguments that name them.
+func write(ctx context.Context, t *driver.Task, dir string, to at, served driver.DiskImage) (args []string, err error) {
+	n := t.Node
+	ironic, err := toldOf(n)
+	if err != nil {
+		return nil, err
+	}
+	user := cmp.Or(n.DriverString(fieldUser), defaultUser)
+	image := ironic["image"].(map[string]any)
+	image["url"], image["checksum"], image["disk_format"], image["validate_certs"] = served.URLs[0], served.HashAlgo+":"+served.HashValue, served.Format, "yes"
+	image["os_hash_algo"], image["os_hash_value"] = served.HashAlgo, served.HashValue
+	if err := plain(n, ironic, user, n.DriverString(fieldInterpreter)); err != nil { // a deploy that began before a rackd looked at this
+		return nil, err
+	}
+	ironic["nodes"] = []any{map[string]any{"name": n.UUID, "ip": to.host, "user": user, "extra": map[string]any{}}}
 	drive, err := t.ConfigDrive(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: get the config drive: %w", n.Label(), err)

@@ -198,6 +198,11 @@ func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Out
 	if err := i.set.Bringup.IntoInstance(ctx, t, true); err != nil {
 		return driver.Outcome{}, err
 	}
-	t.Record.Phase("reboot", "into the instance, boot mode "+t.Node.BootMode())
+	i.runs(t)
 	return driver.Done(), nil
+}
+
+// runs tells that the instance was started.
+func (Interface) runs(t *driver.Task) {
+	t.Record.Phase("reboot", "into the instance, boot mode "+t.Node.BootMode())
 }

@@ -55,13 +55,11 @@ func (i Interface) Down(_ *node.Document, f driver.Flows) []driver.Step {
 		})}
 	}
 	return []driver.Step{step("tear_down_service", 0, driver.Reattachable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-		if err := i.set.Bringup.Off(ctx, t); err != nil {
+		if err := i.set.Bringup.Instance(ctx, t, true, i.set.Bringup.Off); err != nil {
 			return driver.Outcome{}, err
 		}
-		if err := t.Hardware.Boot().PrepareInstance(ctx, t); err != nil {
-			return driver.Outcome{}, err
-		}
-		return i.bootInstance(ctx, t)
+		i.runs(t)
+		return driver.Done(), nil
 	})}
 }
 

@@ -277,3 +277,31 @@ func (d deaf) Start(ctx context.Context, f driver.Fence, id, name string, params
 	}
 	return agentapi.Command{}, driver.ErrUnreachable
 }
+
+// A rackd dies, or its BMC is silent, when the machine has been started into its instance after a service. The next run of the step does
+// not switch the instance off.
+func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
+	for _, fails := range []error{driver.ErrFenced, driver.ErrUnreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.SetPowerState(driver.PowerOn)
+			down := New(Settings{}).Down(r.Node, driver.InService)[0]
+			r.Fail = func(call string) error {
+				if call == "set_power" && len(r.Writes("power power on")) > 0 {
+					return fails
+				}
+				return nil
+			}
+			if _, err := down.Run(t.Context(), r.Task(networkboot.IPXE())); !errors.Is(err, fails) {
+				t.Fatal(err)
+			}
+			r.Fail = nil
+			if out, err := down.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil || out != driver.Done() {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if got, want := r.Writes("power"), []string{"power power off", "power power on"}; !slices.Equal(got, want) {
+				t.Errorf("after %v: %q, want %q", fails, got, want)
+			}
+		})
+	}
+}

@@ -57,15 +57,21 @@ func (i Interface) prepareVolume(ctx context.Context, t *driver.Task) (driver.Ou
 	return driver.Done(), prepareInstance(ctx, t)
 }
 
-// factStarted says that the machine was started and its firmware is waited for.
-const factStarted = "volume_started"
+// factStarted says that the machine was started and its firmware is waited for, or that it is to be started again.
+const (
+	factStarted = "volume_started"
+	startAgain  = "again"
+)
 
 // devicePoll is how often the firmware is asked for its boot devices.
 const devicePoll = 5 * time.Second
 
 // bootVolume starts the machine. Where its firmware shows the volume as a boot device only now, that is set, and the machine starts again.
 func (i Interface) bootVolume(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	if t.Facts[factStarted] == "" {
+	switch t.Facts[factStarted] {
+	case startAgain: // it runs since before the device was set
+		return i.offAgain(ctx, t)
+	case "":
 		if err := i.set.Bringup.IntoInstance(ctx, t, false); err != nil {
 			return driver.Outcome{}, err
 		}
@@ -76,15 +82,25 @@ func (i Interface) bootVolume(ctx context.Context, t *driver.Task) (driver.Outco
 		return driver.Outcome{}, err
 	case again:
 		t.Record.Phase("boot device", "iscsiboot, which the firmware shows now: the machine is started again")
-		delete(t.Facts, factStarted)
 		if t.StaysOn() {
+			delete(t.Facts, factStarted)
 			return driver.Wait(devicePoll), t.Record.SaveHandle(ctx, struct{}{}) // another reset than the one before
 		}
-		return driver.Wait(devicePoll), i.set.Bringup.Off(ctx, t)
+		t.Facts[factStarted] = startAgain
+		return i.offAgain(ctx, t)
 	case !done:
 		return driver.Wait(devicePoll), nil
 	}
 	delete(t.Facts, factStarted)
 	t.Record.Phase("reboot", "into the instance's volume, boot mode "+t.Node.BootMode())
 	return driver.Done(), nil
+}
+
+// offAgain switches the machine off, for it to be started again.
+func (i Interface) offAgain(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if err := i.set.Bringup.Off(ctx, t); err != nil {
+		return driver.Outcome{}, err
+	}
+	delete(t.Facts, factStarted)
+	return driver.Wait(devicePoll), t.Record.SaveHandle(ctx, struct{}{}) // a successor does not switch it off once more
 }

@@ -178,6 +178,47 @@ func TestFirmwareIsClearedOfWhatTheNodeNoLongerHas(t *testing.T) {
 	}
 }
 
+// The device that the firmware shows late counts from the next start. A BMC that is silent when the machine is to be switched off for it
+// is asked again: the machine that ran before has booted something else.
+func TestTheMachineIsStartedAgainAfterItsBMCWasSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+		f.hidden = 1
+		steps := New(Settings{}).DeploySteps(r.Node)
+		if _, err := walk(t, r, task, steps[:len(steps)-1]); err != nil {
+			t.Fatal(err)
+		}
+		r.NextStep()
+		run, fence := steps[len(steps)-1].Run, task.Fence
+		task.Fence = unheard{fence, func() bool { return f.hidden < 0 }} // from the order of the device on
+		if _, err := run(t.Context(), task); !errors.Is(err, driver.ErrUnreachable) || f.hidden >= 0 {
+			t.Fatalf("the BMC is silent: %v", err)
+		}
+		task.Fence = fence
+		for _, want := range []driver.PowerState{driver.PowerOff, driver.PowerOn} {
+			if out, err := run(t.Context(), task); err != nil || (out == driver.Done()) != (want == driver.PowerOn) {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if is, err := task.Hardware.Power().PowerState(t.Context(), r.Node); err != nil || is != want {
+				t.Errorf("the machine is %s, want %s: %v", is, want, err)
+			}
+		}
+	})
+}
+
+// unheard is a fence behind which no write reaches the BMC while silent says so.
+type unheard struct {
+	driver.Fence
+	silent func() bool
+}
+
+func (u unheard) Check() error {
+	if u.silent() {
+		return driver.ErrUnreachable
+	}
+	return u.Fence.Check()
+}
+
 // A firmware that never shows the volume has not logged in: the deploy fails, and says what to look at.
 func TestFirmwareThatDoesNotLogIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

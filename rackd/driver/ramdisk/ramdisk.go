@@ -8,7 +8,6 @@ package ramdisk
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -81,48 +80,12 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 	if _, can := t.Hardware.Boot().(driver.InstanceBooter); !can {
 		return driver.Outcome{}, fmt.Errorf("boot the image of an instance: %w", driver.Unsupported(t.Node, "boot", "ramdisk deploys"))
 	}
-	ready, err := prepared(t)
-	switch {
-	case err != nil:
-	case ready:
-		instancefiles.TellAgain(t)
-	default:
-		err = i.down(ctx, t)
-	}
-	if err == nil {
-		err = t.Hardware.Boot().PrepareInstance(ctx, t)
-	}
-	if err == nil && !ready && !t.StaysOn() {
-		err = t.Record.SaveHandle(ctx, booting{Prepared: true})
-	}
-	if err != nil {
-		return driver.Outcome{}, err
-	}
-	if err := i.power.IntoInstance(ctx, t, false); err != nil {
+	instancefiles.TellAgain(t)
+	if err := i.power.Instance(ctx, t, false, i.down); err != nil {
 		return driver.Outcome{}, err
 	}
 	t.Record.Phase("reboot", "into the instance's image, boot mode "+t.Node.BootMode())
 	return driver.Done(), nil
-}
-
-// booting is the handle of the step for a machine that is switched off before its instance is switched on. That of a machine that
-// is reset is bringup's.
-type booting struct {
-	// Prepared: the machine was off and is told what to boot. From then on it may run the instance.
-	Prepared bool `json:"prepared"`
-}
-
-// prepared reports whether the machine may run its instance already: also a rackd that takes the work over does not switch that off.
-func prepared(t *driver.Task) (bool, error) {
-	raw := t.Record.Handle()
-	if raw == nil || t.StaysOn() {
-		return false, nil
-	}
-	var h booting
-	if err := json.Unmarshal(raw, &h); err != nil {
-		return false, fmt.Errorf("node %s: the step's handle %q cannot be read: %w", t.Node.Label(), raw, err)
-	}
-	return h.Prepared, nil
 }
 
 // down brings the instance's files and switches the machine off.

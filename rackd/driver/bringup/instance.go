@@ -1,0 +1,41 @@
+package bringup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// starting is the handle of a step that starts the instance of a machine that is switched off before. That of a machine that is reset is
+// resetting.
+type starting struct {
+	// Prepared: the machine was off and is told what to boot. From then on it may run the instance.
+	Prepared bool `json:"prepared"`
+}
+
+// Instance has down bring the machine down, makes the start of the instance ready and starts it. It is the run of a reattachable step:
+// a rackd that goes on with the step does not bring down an instance that may run already. ramdisk is that of IntoInstance.
+func (s Settings) Instance(ctx context.Context, t *driver.Task, ramdisk bool, down func(context.Context, *driver.Task) error) error {
+	var h starting
+	if raw := t.Record.Handle(); raw != nil && !t.StaysOn() {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return fmt.Errorf("node %s: the handle %q of the instance's start cannot be read: %w", t.Node.Label(), raw, err)
+		}
+	}
+	if !h.Prepared {
+		if err := down(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := t.Hardware.Boot().PrepareInstance(ctx, t); err != nil {
+		return err
+	}
+	if !h.Prepared && !t.StaysOn() {
+		if err := t.Record.SaveHandle(ctx, starting{Prepared: true}); err != nil {
+			return err
+		}
+	}
+	return s.IntoInstance(ctx, t, ramdisk)
+}
