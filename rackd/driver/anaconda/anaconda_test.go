@@ -101,7 +101,8 @@ func TestInstalls(t *testing.T) {
 	})
 }
 
-// A rackd dies, or its BMC is silent, when the instance has been started. The next run of the step does not switch it off in its first boot.
+// A rackd dies, or its BMC is silent, once the instance has been started. The next run of the step does not switch it off in its first
+// boot.
 func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
 	for _, fails := range []error{driver.ErrFenced, driver.ErrUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
