@@ -32,13 +32,8 @@ func (f *fixture) withPassword(n *store.Node, password, next string) {
 // row reads a node, with its driver_info opened.
 func (f *fixture) row(n *store.Node) (row *store.Node, open map[string]any) {
 	f.Helper()
-	err := f.store.View(f.Context(), func(ctx context.Context, tx *store.Tx) (err error) {
-		row, err = tx.Node(ctx, n.UUID)
-		return err
-	})
-	if err == nil {
-		open, err = f.key.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, row.DriverInfo)
-	}
+	row = f.node(n.UUID)
+	open, err := f.key.OpenFields(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, row.DriverInfo)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -121,16 +116,13 @@ func TestSecretsThatAreNotReplaced(t *testing.T) {
 			if _, open := f.row(n); open["ilo_password"] != "0ld-pass" || open["ilo_change_password"] != "n3w-pass" || open["ilo_address"] != "192.0.2.1" || len(open) != 4 {
 				t.Errorf("driver_info is %v", open)
 			}
-			var said []string
-			err := f.store.View(f.Context(), func(ctx context.Context, tx *store.Tx) error {
-				lines, err := tx.History(ctx, n.UUID, store.Page{})
-				for _, l := range lines {
-					said = append(said, l.Event)
-				}
-				return err
-			})
+			lines, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
 			if err != nil {
 				t.Fatal(err)
+			}
+			var said []string
+			for _, l := range lines {
+				said = append(said, l.Event)
 			}
 			text := strings.Join(said, "\n")
 			if !strings.Contains(text, c.says) || strings.Contains(text, "0ld-pass") || strings.Contains(text, "n3w-pass") {
