@@ -38,6 +38,8 @@ type Change struct {
 type looking struct {
 	// Refused is how often the BMC has accepted the new password and then refused a login with it.
 	Refused int `json:"refused,omitempty"`
+	// Rests is until when it is left alone then.
+	Rests time.Time `json:"rests,omitzero"`
 }
 
 const (
@@ -64,7 +66,16 @@ func (c Change) Run(ctx context.Context, t *driver.Task, password string) (drive
 		if err := t.Secrets.Replace(ctx, c.Field, password, c.asks()...); err != nil {
 			return driver.Outcome{}, err
 		}
-		return c.tell(ctx, t, password, false)
+		return c.tell(ctx, t, password, looking{}, false)
+	}
+	var h looking
+	if raw := t.Record.Handle(); raw != nil {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a change of a password cannot be read: %w", t.Node.Label(), raw, err)
+		}
+	}
+	if rests := time.Until(h.Rests); rests > 0 && rests <= again {
+		return driver.Wait(rests), nil
 	}
 	// Whoever kept it may have told the BMC.
 	err = c.Accepts(ctx, c.with(t.Node, kept))
@@ -74,7 +85,7 @@ func (c Change) Run(ctx context.Context, t *driver.Task, password string) (drive
 	case !errors.Is(err, driver.ErrDenied):
 		return driver.Outcome{}, err
 	}
-	return c.tell(ctx, t, kept, true)
+	return c.tell(ctx, t, kept, h, true)
 }
 
 func (c Change) asks() []string {
@@ -96,7 +107,7 @@ func (c Change) with(n *node.Document, password string) *node.Document {
 }
 
 // tell has the BMC take the password, and sees whether it does. refused: it has just refused a login with it.
-func (c Change) tell(ctx context.Context, t *driver.Task, password string, refused bool) (driver.Outcome, error) {
+func (c Change) tell(ctx context.Context, t *driver.Task, password string, h looking, refused bool) (driver.Outcome, error) {
 	t.Record.Busy("a new " + c.Field)
 	err := c.Tell(ctx, t.Fence, t.Node, password)
 	switch {
@@ -124,15 +135,10 @@ func (c Change) tell(ctx context.Context, t *driver.Task, password string, refus
 	case !errors.Is(err, driver.ErrDenied):
 		return driver.Outcome{}, err
 	}
-	var h looking
-	if raw := t.Record.Handle(); raw != nil {
-		if err := json.Unmarshal(raw, &h); err != nil {
-			return driver.Outcome{}, fmt.Errorf("node %s: the handle %q of a change of a password cannot be read: %w", t.Node.Label(), raw, err)
-		}
-	}
 	if h.Refused++; h.Refused >= mostRefused {
 		return driver.Outcome{}, fmt.Errorf("the BMC has accepted a new %s %d times, and refuses each login with it: look at its log, and put the password that it takes into driver_info: %w", c.Field, h.Refused, err)
 	}
+	h.Rests = time.Now().Add(again)
 	return driver.Wait(again), t.Record.SaveHandle(ctx, h)
 }
 

@@ -206,9 +206,10 @@ func (a Auto) Observe(ctx context.Context, n *node.Document) (o hardware.Observa
 // Kept implements driver.Keeper.
 func (a Auto) Kept(n *node.Document) json.RawMessage { return a.Redfish.Kept(n) }
 
-// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both.
+// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both. Drives are
+// erased by iLO 5 only, which is what the hardware type ilo5 is for.
 func (a Auto) NamedSteps(n *node.Document) []driver.Step {
-	others := slices.DeleteFunc(a.Redfish.NamedSteps(n), func(s driver.Step) bool { return s.Name == resetCredential })
+	others := slices.DeleteFunc(a.Redfish.NamedSteps(n), func(s driver.Step) bool { return s.Name == resetCredential || s.Name == eraseDevices })
 	modern := a.Redfish.credential()
 	return append(others, credentialSteps(n, credential.Change{Field: fieldPassword, Asks: fieldNewPassword,
 		Tell: func(ctx context.Context, f driver.Fence, n *node.Document, password string) error {
