@@ -182,8 +182,11 @@ type settled struct {
 	Messages       []struct {
 		MessageID string `json:"MessageId"`
 	}
-	Time string
+	Time, ETag     string
 }
+
+// mark tells one result from the next.
+func (s settled) mark() string { return s.Time + " " + s.ETag }
 
 func oneArray(turn *redfish.Turn, path string, at map[string]config) (a array, err error) {
 	var controller struct {
@@ -330,7 +333,7 @@ func plannedErase(turn *redfish.Turn, list []array, patterns map[string]string) 
 		}
 		for _, media := range []string{"HDD", "SSD"} {
 			kind := strings.ToLower(media)
-			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]], Was: c.Settings.Time}
+			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]], Was: c.Settings.mark()}
 			for _, d := range a.Drives {
 				if d.MediaType != media {
 					continue
@@ -390,7 +393,7 @@ func (m Management) beginErase(ctx context.Context, t *driver.Task, doing string
 	part.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }}
 	out, err := m.Management.Bringup.Restart(ctx, &part)
 	if err != nil {
-		return fmt.Errorf("restart the machine, because its controllers begin only then: %w", err)
+		return fmt.Errorf("restart the machine, because its controllers begin only then (the order stays with them; they carry it out at the next start): %w", err)
 	}
 	if _, waits := out.Waiting(); waits {
 		return nil
@@ -400,8 +403,7 @@ func (m Management) beginErase(ctx context.Context, t *driver.Task, doing string
 	return t.Record.SaveHandle(ctx, *h)
 }
 
-// watchErase looks at the drives of the rounds so far. When all of the round have begun, the next round follows; after the last, when all
-// have ended.
+// watchErase looks at the drives of the round. When all have ended, the next round follows: a restart must not cut an erasing short.
 func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string, h *erasing) (driver.Outcome, error) {
 	now, results := map[string]arrayDrive{}, map[string]settled{}
 	err := m.Turn(ctx, nil, t.Node, doing, func(turn *redfish.Turn) error {
@@ -418,7 +420,7 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, driver.ErrUnsupported) { // an iLO may show no controllers while the machine starts
 		return driver.Outcome{}, err
 	}
 	s, err := judgeErase(h, now, results)
@@ -430,11 +432,14 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 	case len(s.silent) > 0:
 		if h.Looks++; h.Looks >= eraseBegins {
 			t.Record.Idle()
-			return driver.Outcome{}, fmt.Errorf("node %s: %s: %s show nothing of it %s after the machine was restarted: look at the controller's log. They are not erased", t.Node.Label(), doing, strings.Join(s.silent, ", "), eraseBegins*eraseEvery)
+			return driver.Outcome{}, fmt.Errorf("node %s: %s: %s show nothing of it %s after the machine was restarted, so that rackd does not count them as erased: look at the controller's log", t.Node.Label(), doing, strings.Join(s.silent, ", "), eraseBegins*eraseEvery)
 		}
-	case h.Media == "HDD" && slices.ContainsFunc(h.Orders, func(o eraseOrder) bool { return o.Media == "SSD" }):
-		h.Media, h.Boot, h.Up, h.Looks = "SSD", nil, false, 0
-	case len(s.running) == 0:
+	case len(s.running) > 0:
+		h.Looks = 0
+	case h.next():
+		t.Record.Idle() // the machine is to be restarted for the next round
+		return driver.Wait(time.Second), t.Record.SaveHandle(ctx, *h)
+	default:
 		t.Record.Idle()
 		for _, o := range h.Orders {
 			t.Record.Phase("erased", fmt.Sprintf("%s %s: %s", o.Media, strings.Join(o.Drives, ", "), o.Pattern))
@@ -446,6 +451,18 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 	}
 	t.Record.Busy(s.far(t.Entered))
 	return driver.Wait(eraseEvery), t.Record.SaveHandle(ctx, *h)
+}
+
+// next ends a round. It reports whether there is another one.
+func (h *erasing) next() bool {
+	for i := range h.Orders {
+		h.Orders[i].Over = h.Orders[i].Over || h.Orders[i].Given
+	}
+	i := slices.IndexFunc(h.Orders, func(o eraseOrder) bool { return !o.Given })
+	if i >= 0 {
+		h.Media, h.Boot, h.Up, h.Looks = h.Orders[i].Media, nil, false, 0
+	}
+	return i >= 0
 }
 
 // erased is how far drives are.
@@ -463,16 +480,16 @@ func (s erased) far(since time.Time) string {
 	return fmt.Sprintf("%s, %d h", text, int(min(time.Since(since), longestErase).Hours()))
 }
 
-// judgeErase compares what the drives show with the orders of the rounds so far. A drive that has not done it is an error.
+// judgeErase compares what the drives show with the orders of the round. A drive that has not done it is an error.
 func judgeErase(h *erasing, now map[string]arrayDrive, results map[string]settled) (s erased, err error) {
 	s.told = true
 	var wrong []error
 	for _, o := range h.Orders {
-		if !o.Given {
+		if !o.Given || o.Over {
 			continue
 		}
 		result := results[o.Result]
-		answered := result.Time != "" && result.Time != o.Was
+		answered := result.SettingsObject.Path != "" && result.mark() != o.Was
 		for _, m := range result.Messages {
 			if answered && !strings.HasSuffix(m.MessageID, "Success") {
 				wrong = append(wrong, fmt.Errorf("the controller has refused the order for %s: %s", strings.Join(o.Drives, ", "), m.MessageID))
