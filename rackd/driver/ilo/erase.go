@@ -182,7 +182,7 @@ type settled struct {
 	Messages       []struct {
 		MessageID string `json:"MessageId"`
 	}
-	Time, ETag     string
+	Time, ETag string
 }
 
 // mark tells one result from the next.

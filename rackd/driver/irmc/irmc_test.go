@@ -91,6 +91,7 @@ type double struct {
 	digest   bool // it wants a digest
 	nonces   int
 	refused  int
+	store    *store // its eLCM; nil: it has none
 }
 
 func newDouble(t *testing.T) *double {
@@ -106,6 +107,16 @@ func (d *double) do(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
 var code = regexp.MustCompile(`<CMD Context="SCCI" OC="(\w+)" OE="0" OI="0" Type="SET">`)
 
 func (d *double) serve(w http.ResponseWriter, r *http.Request) {
+	if d.store != nil && (strings.HasPrefix(r.URL.Path, profilesAt) || strings.HasPrefix(r.URL.Path, sessionsAt)) {
+		if !d.admits(w, r) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.store.eLCM(w, r)
+		return
+	}
 	if r.URL.Path != "/config" {
 		http.NotFound(w, r)
 		return
@@ -159,7 +170,7 @@ func (d *double) admits(w http.ResponseWriter, r *http.Request) bool {
 	}
 	hash := func(text string) string { return fmt.Sprintf("%x", md5.Sum([]byte(text))) }
 	nonce := fmt.Sprintf("nonce-%d", d.nonces)
-	right := hash(hash(redfishtest.User+":iRMC S4@test:"+d.password) + ":" + nonce + ":00000001:" + field("cnonce") + ":auth:" + hash("POST:/config"))
+	right := hash(hash(redfishtest.User+":iRMC S4@test:"+d.password) + ":" + nonce + ":00000001:" + field("cnonce") + ":auth:" + hash(r.Method+":"+r.URL.RequestURI()))
 	if given != "" && d.nonces > 0 && field("[^c]nonce") == nonce && field("response") == right {
 		d.nonces++
 		return true

@@ -66,6 +66,11 @@ const nmi = "RaiseNMI"
 
 // order gives an order to the node's iRMC.
 func (s *SCCI) order(ctx context.Context, f driver.Fence, n *node.Document, doing, code string) error {
+	return s.with(ctx, n, doing, func(l *link, as login) error { return l.send(ctx, f, as, code) })
+}
+
+// with runs do in the iRMC's turn.
+func (s *SCCI) with(ctx context.Context, n *node.Document, doing string, do func(*link, login) error) error {
 	v, timeout, err := read(n)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
@@ -83,7 +88,7 @@ func (s *SCCI) order(ctx context.Context, f driver.Fence, n *node.Document, doin
 			return nil, err
 		}
 		return &link{bmc.NewHTTP(bmc.HTTPOptions{Host: u.Host, TLS: config, ConnectTimeout: s.opts.ConnectTimeout, AnswerTimeout: timeout, Networks: s.opts.Networks})}, nil
-	}, func(l *link) error { return l.send(ctx, f, as, code) })
+	}, func(l *link) error { return do(l, as) })
 	return bmc.Attempt{Node: n, Doing: doing, BMC: v.Address, User: v.User, Secrets: []string{v.Password},
 		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
 }
@@ -99,36 +104,52 @@ type login struct {
 	digest                  bool
 }
 
-// send gives an order. By digest it goes out twice: the answer to the first, which has no credentials, says what they are wanted for. An
-// iRMC that wants none carries out the first.
+// send gives an order.
 func (l *link) send(ctx context.Context, f driver.Fence, as login, code string) error {
-	const at = "/config"
-	request := bmc.Request{Method: http.MethodPost, URL: as.address + at, Body: []byte(script(code)), Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
+	answer, err := l.talk(ctx, f, as, http.MethodPost, "/config", "application/x-www-form-urlencoded", []byte(script(code)))
+	if err != nil {
+		return err
+	}
+	if answer.Status != http.StatusOK && answer.Status != http.StatusCreated {
+		return bmc.StatusFailure(answer.Status, true, http.StatusText(answer.Status), nil)
+	}
+	return judge(answer.Body)
+}
+
+// talk sends a request, a write if f is not nil. By digest it goes out twice: the answer to the first, which has no credentials, says what
+// they are wanted for. An iRMC that wants none carries out the first.
+func (l *link) talk(ctx context.Context, f driver.Fence, as login, method, at, kind string, body []byte) (bmc.Answer, error) {
+	request := bmc.Request{Method: method, URL: as.address + at, Body: body, Header: http.Header{"Accept": {"application/json"}}}
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
 	if !as.digest {
 		request.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(as.user+":"+as.password)))
 	}
-	answer, err := l.wire.Order(ctx, f, request)
+	ask := func() (bmc.Answer, error) {
+		if f == nil {
+			return l.wire.Ask(ctx, request)
+		}
+		return l.wire.Order(ctx, f, request)
+	}
+	answer, err := ask()
 	if err != nil {
-		return err
+		return answer, err
 	}
 	if as.digest && answer.Status == http.StatusUnauthorized {
 		c, err := challenged(answer.Header)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		request.Header.Set("Authorization", c.Answer(as.user, as.password, request.Method, at))
-		if answer, err = l.wire.Order(ctx, f, request); err != nil {
-			return err
+		if answer, err = ask(); err != nil {
+			return answer, err
 		}
 	}
-	if answer.Status != http.StatusOK && answer.Status != http.StatusCreated {
-		f := bmc.StatusFailure(answer.Status, true, http.StatusText(answer.Status), nil)
-		if f.Class == bmc.Denied {
-			return bmc.RefusedLogin(f)
-		}
-		return f
+	if failure := bmc.StatusFailure(answer.Status, f != nil, http.StatusText(answer.Status), nil); failure.Class == bmc.Denied {
+		return answer, bmc.RefusedLogin(failure)
 	}
-	return judge(answer.Body)
+	return answer, nil
 }
 
 // challenged is the challenge of a server that wants a digest.
