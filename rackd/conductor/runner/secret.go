@@ -21,8 +21,8 @@ import (
 // replacing implements driver.Secrets for the step that runs.
 type replacing struct{ r *Runner }
 
-// kept is the place of a field's secret in the checkpoint, -1 for none.
-func (r *Runner) kept(field string) int {
+// secretAt is the place of a field's secret in the checkpoint, -1 for none.
+func (r *Runner) secretAt(field string) int {
 	return slices.IndexFunc(r.doc.Checkpoint.Secrets, func(s work.Secret) bool { return s.Field == field })
 }
 
@@ -57,7 +57,7 @@ func (x replacing) Replace(ctx context.Context, field, value string, clears ...s
 	r.doc.Checkpoint.Secrets = append(slices.DeleteFunc(r.doc.Checkpoint.Secrets, func(s work.Secret) bool { return s.Field == field }), s)
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
 	pointSecret.Hit(at)
-	if err := r.keep(ctx); err != nil {
+	if err := r.saveStep(ctx); err != nil {
 		return err
 	}
 	pointSecretKept.Hit(at)
@@ -66,7 +66,7 @@ func (x replacing) Replace(ctx context.Context, field, value string, clears ...s
 
 // Replacing implements driver.Secrets.
 func (x replacing) Replacing(field string) (value string, sure bool, err error) {
-	i := x.r.kept(field)
+	i := x.r.secretAt(field)
 	if i < 0 {
 		return "", false, nil
 	}
@@ -78,14 +78,14 @@ func (x replacing) Replacing(field string) (value string, sure bool, err error) 
 // Replaced implements driver.Secrets.
 func (x replacing) Replaced(ctx context.Context, field string) error {
 	r := x.r
-	i := r.kept(field)
+	i := r.secretAt(field)
 	if i < 0 {
 		return fmt.Errorf("node %s: no new %s is in the work's checkpoint", r.node.Label(), field)
 	}
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
 	pointSecretSure.Hit(at)
 	r.doc.Checkpoint.Secrets[i].Sure = true
-	if err := r.keep(ctx); err != nil {
+	if err := r.saveStep(ctx); err != nil {
 		return err
 	}
 	pointSecretTold.Hit(at)
@@ -98,11 +98,11 @@ func (x replacing) Replaced(ctx context.Context, field string) error {
 
 // Forget implements driver.Secrets.
 func (x replacing) Forget(ctx context.Context, field string) error {
-	if x.r.kept(field) < 0 {
+	if x.r.secretAt(field) < 0 {
 		return nil
 	}
 	x.r.dropSecret(field)
-	return x.r.keep(ctx)
+	return x.r.saveStep(ctx)
 }
 
 func (r *Runner) dropSecret(field string) {
@@ -112,7 +112,7 @@ func (r *Runner) dropSecret(field string) {
 // Shown implements driver.Secrets.
 func (x replacing) Shown(ctx context.Context, field string) (bool, error) {
 	r := x.r
-	i := r.kept(field)
+	i := r.secretAt(field)
 	if i < 0 {
 		return true, nil
 	}

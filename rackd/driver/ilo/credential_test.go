@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	accountsAt = "/redfish/v1/AccountService/Accounts"
+	usersAt = "/redfish/v1/AccountService/Accounts"
 	next       = "n3w-pass+word"
 )
 
@@ -29,13 +29,13 @@ const (
 func withAccounts(d *double) {
 	d.Do(func() {
 		d.At["/redfish/v1"]["AccountService"] = redfishtest.Link("/redfish/v1/AccountService")
-		d.At["/redfish/v1/AccountService"] = map[string]any{"Accounts": redfishtest.Link(accountsAt), "Oem": map[string]any{"Hpe": map[string]any{"MinPasswordLength": 8}}}
-		d.At[accountsAt] = redfishtest.Links(accountsAt+"/1", accountsAt+"/2")
-		d.At[accountsAt+"/1"] = map[string]any{"UserName": "Administrator", "Password": nil, "@odata.etag": "W/\"35A9D6B8\""}
-		d.At[accountsAt+"/2"] = map[string]any{"UserName": redfishtest.User, "Password": nil, "@odata.etag": "W/\"35A9D6B9\""}
+		d.At["/redfish/v1/AccountService"] = map[string]any{"Accounts": redfishtest.Link(usersAt), "Oem": map[string]any{"Hpe": map[string]any{"MinPasswordLength": 8}}}
+		d.At[usersAt] = redfishtest.Links(usersAt+"/1", usersAt+"/2")
+		d.At[usersAt+"/1"] = map[string]any{"UserName": "Administrator", "Password": nil, "@odata.etag": "W/\"35A9D6B8\""}
+		d.At[usersAt+"/2"] = map[string]any{"UserName": redfishtest.User, "Password": nil, "@odata.etag": "W/\"35A9D6B9\""}
 		write := d.Write
 		d.Write = func(w http.ResponseWriter, r *http.Request, body map[string]any) bool {
-			if r.Method != http.MethodPatch || r.URL.Path != accountsAt+"/2" {
+			if r.Method != http.MethodPatch || r.URL.Path != usersAt+"/2" {
 				return write(w, r, body)
 			}
 			password := fmt.Sprint(body["Password"])
@@ -65,7 +65,7 @@ func TestNewPassword(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if w := d.Written(); len(w) != 1 || w[0] != "PATCH "+accountsAt+`/2 {"Password":"`+next+`"}` {
+			if w := d.Written(); len(w) != 1 || w[0] != "PATCH "+usersAt+`/2 {"Password":"`+next+`"}` {
 				t.Errorf("written %q", w)
 			}
 			if r.Node.DriverString(fieldPassword) != next {
@@ -140,7 +140,7 @@ func TestNewPasswordIsRefused(t *testing.T) {
 		"is too short":       {"sh0rt+1", nil, nil},
 		"39 at most":         {strings.Repeat("long", 10), nil, driver.ErrInvalid},
 		"must be a string":   {7.0, nil, driver.ErrInvalid},
-		"no account found":   {next, func(d *double) { d.At[accountsAt+"/2"]["UserName"] = "other" }, driver.ErrInvalid},
+		"no account found":   {next, func(d *double) { d.At[usersAt+"/2"]["UserName"] = "other" }, driver.ErrInvalid},
 		"no account service": {next, func(d *double) { delete(d.At["/redfish/v1"], "AccountService") }, driver.ErrUnsupported},
 		"refuses user \"admin\"": {next, func(d *double) {
 			d.Write = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
