@@ -7,7 +7,7 @@ import (
 )
 
 // Secret is what takes the place of a secret of driver_info, because a step has told a BMC so. It lies in checkpoints and events
-// sealed, and is in a checkpoint before the BMC is told: whoever finds it there knows both values.
+// sealed, and is in a checkpoint before the BMC is told: a successor that finds it there knows both values.
 type Secret struct {
 	// Field of driver_info.
 	Field string `json:"field"`

@@ -419,8 +419,8 @@ func (d *Document) Supersedes(old *Document) bool {
 
 // Inherit puts into d, which no rackd has begun, what it takes over from the work whose place it takes.
 // Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was
-// cut short, and an undeploy what the BMC is still at work on. Both take over the secrets that were replaced. The agent of one flow is none of another: its
-// token and its code are of the first.
+// cut short, and an undeploy what the BMC is still at work on. Both take over the secrets that were replaced.
+// The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
 	switch {
 	case d.Continues(old):

@@ -14,7 +14,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A step that gives a BMC's account another password must not end with nobody knowing it. Both values lie in the checkpoint,
+// A step that gives a BMC's account another password must not end with no program knowing it. Both values lie in the checkpoint,
 // sealed, before the BMC is told. What the BMC takes is marked there, and told to central, which writes it into driver_info. It stays
 // in the checkpoint until the node's document shows it: this flow, its next owner and what takes its place all log in with it.
 
@@ -173,7 +173,7 @@ func (r *Runner) showSecrets(n *node.Document) {
 	}
 }
 
-// tellSecrets tells central what the BMC takes and the node's document does not show: whoever had the work before may have died before
+// tellSecrets tells central what the BMC takes and the node's document does not show: the owner of before may have died before
 // it could.
 func (r *Runner) tellSecrets(ctx context.Context) error {
 	for _, s := range slices.Clone(r.doc.Checkpoint.Secrets) {

@@ -1,5 +1,5 @@
 // Package credential is what a step does that gives the account of a BMC another password: driver_info follows, and whatever dies in
-// between, somebody knows which password counts.
+// between, the next owner of the work can find out which password counts.
 //
 // It may import rackd/driver and protocol. A driver says how its BMC is told and how it is asked (Change); the rest is the same for all.
 // Invariants:
@@ -77,7 +77,7 @@ func (c Change) Run(ctx context.Context, t *driver.Task, password string) (drive
 	if rests := time.Until(h.Rests); rests > 0 && rests <= again {
 		return driver.Wait(rests), nil
 	}
-	// Whoever kept it may have told the BMC.
+	// The rackd that kept it may have told the BMC.
 	err = c.Accepts(ctx, c.with(t.Node, kept))
 	switch {
 	case err == nil:

@@ -1,8 +1,8 @@
 // Package ilo is the interfaces of HPE's machines. Their iLO speaks Redfish with additions of HPE's: iLO 5 and later, and iLO 4
 // in part. Or it speaks RIBCL, which is XML over HTTPS: iLO 3 and iLO 4.
 //
-// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and protocol. What is the
-// standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound
+// and protocol. What is the standard's is rackd/driver/redfish's. Invariants:
 //   - An iLO is asked which of the two it speaks, once, and then gets one of them only.
 //   - A password or a licence key stands in no error, also where the iLO repeats it.
 //   - What an iLO has accepted counts once it shows it.

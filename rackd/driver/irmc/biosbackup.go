@@ -17,8 +17,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
-// A BIOS loses its settings with firmware, or with another board. One step has the iRMC read them out of the machine and keeps them with the
-// node, another puts them back. The iRMC restarts the machine for both, and may leave it off. Names are Ironic's, which has the first as a
+// A BIOS loses its settings with firmware, or with another board. One step has the iRMC read them out of the machine and keeps them with
+// the node, another puts them back. The iRMC restarts the machine for both, and may leave it off. Names are Ironic's, which has the first as a
 // part of deploys.
 
 const (
@@ -186,7 +186,7 @@ func (i Interface) run(ctx context.Context, t *driver.Task, doing string, give f
 	return driver.Wait(sessionEvery), t.Record.SaveHandle(ctx, h)
 }
 
-// lookBack looks for the session of an order whose answer was lost: the only one that is new. A session stays in the list when it has ended.
+// lookBack looks for the session of an order whose answer was lost: the only one that is new. One that has ended stays in the list.
 func (i Interface) lookBack(ctx context.Context, t *driver.Task, doing string, h *session) (driver.Outcome, error) {
 	var fresh []string
 	err := i.scci.elcm(ctx, nil, t.Node, doing, func(e elcm) error {
