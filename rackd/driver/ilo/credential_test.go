@@ -22,7 +22,7 @@ import (
 
 const (
 	usersAt = "/redfish/v1/AccountService/Accounts"
-	next       = "n3w-pass+word"
+	next    = "n3w-pass+word"
 )
 
 // withAccounts gives a double the accounts of a recorded iLO 5 (DL360 Gen10). The second is the user's.
