@@ -83,11 +83,11 @@ func (b *locked) change() credential.Change {
 // steps are one that gives the BMC a new password, and one that logs in.
 func (b *locked) steps(log *[]string) []driver.Step {
 	return []driver.Step{
-		{Interface: "deploy", Name: "reset_credential", Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second,
+		{Interface: "deploy", Name: "reset_credential", Priority: 90, Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second,
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 				return b.change().Run(ctx, t, newPassword)
 			}},
-		{Interface: "deploy", Name: "use", Kind: driver.Repeatable, Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+		{Interface: "deploy", Name: "use", Priority: 80, Kind: driver.Repeatable, Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
 			*log = append(*log, "used "+t.Node.DriverString(passwordOf))
 			return driver.Done(), b.change().Accepts(context.Background(), t.Node)
 		}}}
@@ -309,7 +309,7 @@ func TestNewPasswordRefused(t *testing.T) {
 			b := &locked{password: oldPassword}
 			change := b.change()
 			spoil(b, &change)
-			step := driver.Step{Interface: "deploy", Name: "reset_credential", Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second,
+			step := driver.Step{Interface: "deploy", Name: "reset_credential", Priority: 90, Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second,
 				Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 					return change.Run(ctx, t, newPassword)
 				}}
