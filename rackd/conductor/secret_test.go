@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,10 +169,11 @@ func TestNewPasswordSurvivesDeath(t *testing.T) {
 				told := s.central(t)
 				owner, died, stuck := owned("a"), make(chan struct{}, 1), make(chan struct{})
 				if place != "" {
-					var once sync.Once
+					var once atomic.Bool
 					restore, err := failpoint.Set(place, func(at string) {
-						if strings.HasSuffix(at, "reset_credential") {
-							once.Do(func() { died <- struct{}{}; <-stuck })
+						if strings.HasSuffix(at, "reset_credential") && once.CompareAndSwap(false, true) {
+							died <- struct{}{}
+							<-stuck
 						}
 					})
 					if err != nil {
