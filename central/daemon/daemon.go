@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	defer calls.Open(ctx, cfg.Log)()
 	away := awayOf(open, members, siteMap.SiteOf)
 	forced := &dispatch.Dispatcher{Store: db, Roster: members, Key: cfg.Key, Groups: keys, Now: time.Now, Log: cfg.Log, Away: away}
-	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Inspection: cfg.Inspection, Calls: calls, Correct: forced.Correct})
+	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Groups: keys, Inspection: cfg.Inspection, Calls: calls, Correct: forced.Correct})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Groups: keys, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
 	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
 	changes, told := newFeed(&cfg, db, buses)

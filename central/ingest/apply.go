@@ -232,7 +232,7 @@ func besides(n *store.Node, e *work.Event, fx *effects, said bool) {
 		fx.add(e, "INFO", "monitoring", e.Cleared+": over")
 	}
 	failed := e.State == provision.RescueFail // its password goes
-	if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || e.Hardware != nil {
+	if e.ClearInstance || failed || len(e.Internal) > 0 || len(e.Properties) > 0 || len(e.Secrets) > 0 || e.Hardware != nil {
 		fx.rare[n.UUID] = append(fx.rare[n.UUID], e)
 		if e.ClearInstance || failed || len(e.Internal) > 0 && !said || len(e.Properties) > 0 || e.Hardware != nil && (e.Hardware.Kept != nil || e.Hardware.RAID != nil || e.Hardware.BootSet != nil || e.Hardware.LogMark != nil || e.Hardware.InstanceFiles != nil || e.Hardware.DeployBootMode != nil || e.Hardware.SecureBootBefore != nil) { // else nothing that the document shows
 			fx.dirty[n.UUID] = true

@@ -135,7 +135,7 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 	if err := tx.SaveObserved(ctx, save); err != nil {
 		return err
 	}
-	if err := applyRare(ctx, tx, fx); err != nil {
+	if err := g.applyRare(ctx, tx, fx); err != nil {
 		return err
 	}
 	if err := tx.EndWorks(ctx, fx.ended); err != nil {
@@ -189,7 +189,7 @@ func saveInventories(ctx context.Context, tx *store.Tx, fx *effects) error {
 
 // applyRare writes what few events carry, one node at a time, whatever the number of
 // its events.
-func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
+func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 	for id, events := range fx.rare {
 		n, err := tx.Node(ctx, id)
 		if err != nil {
@@ -228,13 +228,17 @@ func applyRare(ctx context.Context, tx *store.Tx, fx *effects) error {
 					return err
 				}
 			}
-			fx.dirty[id] = fx.dirty[id] || changed
+			replaced, err := g.replaceSecrets(n, e, fx)
+			if err != nil {
+				return err
+			}
+			fx.dirty[id] = fx.dirty[id] || changed || replaced
 			if e.Hardware != nil {
 				if err := observe(ctx, tx, n, e.Hardware); err != nil {
 					return err
 				}
 			}
-			intent = intent || e.ClearInstance || len(e.Properties) > 0
+			intent = intent || e.ClearInstance || len(e.Properties) > 0 || replaced
 			observation = observation || changed || e.Hardware != nil
 		}
 		if intent {

@@ -45,6 +45,8 @@ func overreach(e *work.Event) error {
 	switch {
 	case e.ClearInstance:
 		return fmt.Errorf("%w: it clears the instance and names no work", bus.ErrLie)
+	case len(e.Secrets) > 0:
+		return fmt.Errorf("%w: it replaces secrets of driver_info and names no work", bus.ErrLie)
 	case len(e.Properties) > 0 || len(e.Internal) > 0 || e.Inventory != nil:
 		return fmt.Errorf("%w: it changes the node's properties and names no work", bus.ErrLie)
 	case (e.Fault != "" || e.SetMaintenance) && e.Fault != node.PowerFailure, e.Cleared != "" && e.Cleared != node.PowerFailure:

@@ -14,6 +14,7 @@ const (
 	maxLines      = 500  // of history, by one event
 	maxItems      = 5000 // BIOS settings, and firmware components
 	maxMembers    = 500  // of driver_internal_info and of properties, by one event
+	maxSecrets    = 16   // of driver_info, by one event
 	maxWord       = 1000 // bytes of a name; indexes take no longer ones
 	maxFieldBytes = 2 << 20
 	maxFieldNames = 2000
@@ -22,7 +23,7 @@ const (
 // bounded refuses an event that is larger than any rack's.
 func bounded(e *work.Event) error {
 	counts := map[string][2]int{"lines of history": {len(e.Before), maxLines}, "members of driver_internal_info": {len(e.Internal), maxMembers},
-		"members of properties": {len(e.Properties), maxMembers}}
+		"members of properties": {len(e.Properties), maxMembers}, "secrets": {len(e.Secrets), maxSecrets}}
 	words := map[string]string{"kind": string(e.Kind), "rackd": e.Rackd, "verb": string(e.Verb), "work": e.Work, "state": string(e.State), "target": string(e.Target),
 		"step": e.Step, "power": e.Power, "phase": e.Phase, "fault": e.Fault, "cleared": e.Cleared}
 	if h := e.Hardware; h != nil {

@@ -27,7 +27,7 @@ func newFlows() *flows {
 // request beside the flow replaces the work in the rows before the rack hears of it. The rack reports what it finds until
 // then once only. The end and the state of the earlier work do not count: the open work ends as the flow does.
 func (f *flows) earlier(ctx context.Context, tx *store.Tx, n *store.Node, e *work.Event) (bool, error) {
-	tells := e.Kind == work.InventoryFound || e.Kind == work.HardwareObserved
+	tells := e.Kind == work.InventoryFound || e.Kind == work.HardwareObserved || e.Kind == work.SecretsReplaced
 	if !tells || e.Work == "" || n.WorkID == "" || e.Work == n.WorkID || e.Generation >= n.Generation {
 		return false, nil
 	}
@@ -85,6 +85,6 @@ func applyEarlier(n *store.Node, e *work.Event, fx *effects) dropped {
 	if e.Inventory != nil {
 		fx.inventory[e.Node] = e
 	}
-	besides(n, &work.Event{Kind: e.Kind, Node: e.Node, Internal: e.Internal, Hardware: e.Hardware}, fx, false)
+	besides(n, &work.Event{Kind: e.Kind, Node: e.Node, Rackd: e.Rackd, Time: e.Time, Work: e.Work, Internal: e.Internal, Hardware: e.Hardware, Secrets: e.Secrets}, fx, false)
 	return applied
 }

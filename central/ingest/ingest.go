@@ -28,8 +28,10 @@ type Config struct {
 	Log     *slog.Logger
 	// SiteOf returns the site that serves a conductor group; nil: any site serves any.
 	SiteOf func(group string) string
-	// Key seals the secrets that inspection rules set; nil: rules may set none.
+	// Key seals the secrets that inspection rules and racks set; nil: they may set none.
 	Key *seal.Key
+	// Groups are the keys of the conductor groups; nil: those of Key, none of which was ever replaced.
+	Groups GroupKeys
 	// Inspection processes what inspections found; nil: by the default settings.
 	Inspection *inspection.Processor
 	// Calls makes the calls that inspection rules ask for; nil: one of its own does.
@@ -52,10 +54,19 @@ type Ingest struct {
 	advanced  chan struct{}  // closed after the next batch
 }
 
+// GroupKeys are the keys of conductor groups, under which racks seal.
+type GroupKeys interface {
+	// ForGroup fails while it is not known which generations count.
+	ForGroup(group string) (*seal.Key, error)
+}
+
 // New returns an ingest that is idle until Follow.
 func New(cfg Config) *Ingest {
 	if cfg.Inspection == nil {
 		cfg.Inspection = inspection.Default()
+	}
+	if cfg.Groups == nil && cfg.Key != nil {
+		cfg.Groups = cfg.Key
 	}
 	if cfg.Calls == nil {
 		cfg.Calls = new(inspection.Caller)

@@ -147,6 +147,7 @@ var driverInfo = table{
 	"driver_info client_timeout":                    by("rackd/driver/ilo.read"),
 	"driver_info console_port":                      by("rackd/driver/ilo.read"),
 	"driver_info ilo_address":                       by("rackd/driver/ilo.read"),
+	"driver_info ilo_change_password":               by("rackd/driver/ilo.newPassword"),
 	"driver_info ilo_identity":                      by("rackd/driver/ilo.read"),
 	"driver_info ilo_password":                      by("rackd/driver/ilo.read"),
 	"driver_info ilo_username":                      by("rackd/driver/ilo.read"),

@@ -133,6 +133,8 @@ var stepArguments = table{
 	"step management.activate_license ilo_license_key":                          by("rackd/driver/ilo.activateLicense"),
 	"step management.add_https_certificate cert_file":                           by("rackd/driver/ilo.certificateOf"),
 	"step management.create_csr csr_params":                                     by("rackd/driver/ilo.subjectOf"),
+	"step management.erase_devices erase_pattern":                               by("rackd/driver/ilo.patternsOf"),
+	"step management.reset_ilo_credential ilo_password":                         by("rackd/driver/ilo.newPassword"),
 	"step management.security_parameters_update security_parameters":            by("rackd/driver/ilo.parametersOf"),
 	"step management.update_auth_failure_logging_threshold ignore":              by("rackd/driver/ilo.numbered"),
 	"step management.update_auth_failure_logging_threshold logging_threshold":   by("rackd/driver/ilo.securitySteps"),

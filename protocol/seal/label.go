@@ -16,6 +16,7 @@ const (
 	StepArgument Kind = "step_argument" // an argument of a step of a piece of work
 	VendorData   Kind = "vendor_data"   // the body of a call of a vendor's method
 	MediaImage   Kind = "media_image"   // the URL of an image for a virtual drive
+	NewSecret    Kind = "new_secret"    // what a piece of work puts in the place of a secret of driver_info
 	Vault        Kind = "vault"         // a secret of central's own
 )
 

@@ -31,6 +31,8 @@ const (
 	ErrandEnded EventKind = "errand"
 	// HardwareObserved: what Hardware says was read from the machine; of a work or not.
 	HardwareObserved EventKind = "hardware"
+	// SecretsReplaced: the BMC takes Secrets now. Only open work tells of it.
+	SecretsReplaced EventKind = "secrets"
 )
 
 // Line is something worth a line in a node's history: a phase, and how long the one
@@ -90,6 +92,8 @@ type Event struct {
 
 	Inventory *agentapi.Inventory   `json:"inventory,omitempty"`
 	Hardware  *hardware.Observation `json:"hardware,omitempty"`
+	// Secrets of driver_info that the BMC takes now.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// Internal is merged into driver_internal_info; null removes a key.
 	Internal   map[string]json.RawMessage `json:"internal,omitempty"`
 	Properties map[string]any             `json:"properties,omitempty"`

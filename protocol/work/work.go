@@ -223,6 +223,9 @@ type Checkpoint struct {
 	Leaving *Leaving `json:"leaving,omitempty"`
 	// BMC is what the machine's BMC does for the running step; nil: nothing.
 	BMC *Busy `json:"bmc,omitempty"`
+	// Secrets are those of driver_info that the flow, or one before it, replaces at the BMC. Each stays here until the node's
+	// document shows it.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// Unfinished is the step of a flow before, whose place this one takes, for which the BMC may still be at
 	// work. The machine's power is left alone until that is over. Nil: there is none.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
@@ -416,8 +419,8 @@ func (d *Document) Supersedes(old *Document) bool {
 
 // Inherit puts into d, which no rackd has begun, what it takes over from the work whose place it takes.
 // Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was
-// cut short, and an undeploy what the BMC is still at work on. The agent of one flow is none of another: its
-// token and its code are of the first.
+// cut short, and an undeploy what the BMC is still at work on. Both take over the secrets that were replaced.
+// The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
 	switch {
 	case d.Continues(old):
@@ -435,7 +438,9 @@ func (d *Document) Inherit(old *Document) {
 	case d.Verb == Abort:
 		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
+		d.Checkpoint.Secrets = old.Checkpoint.Secrets
 	case d.Verb == Delete:
+		d.Checkpoint.Secrets = old.Checkpoint.Secrets
 		if d.Checkpoint.Unfinished = old.unfinished(); d.Checkpoint.Unfinished != nil {
 			d.Checkpoint.BMC = old.Checkpoint.BMC
 		}

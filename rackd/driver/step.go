@@ -145,6 +145,8 @@ type Task struct {
 	// nil: any may be.
 	Reach  func(ctx context.Context, url string) error
 	Record Recorder
+	// Secrets replaces secrets of driver_info at the BMC.
+	Secrets Secrets
 	// ConfigDrive returns the drive as base64 of a gzipped image, empty for none.
 	ConfigDrive func(ctx context.Context) (string, error)
 	// Inspected returns the inventory that the ramdisk has sent of its own accord since the

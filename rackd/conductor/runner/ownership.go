@@ -23,6 +23,11 @@ var (
 	pointEnd    = failpoint.New("conductor.end")    // before the checkpoint that a step has ended
 	pointEnded  = failpoint.New("conductor.ended")  // after it
 
+	pointSecret     = failpoint.New("conductor.secret")      // before the checkpoint with a secret that a BMC is to be told
+	pointSecretKept = failpoint.New("conductor.secret_kept") // after it: the BMC is told next
+	pointSecretSure = failpoint.New("conductor.secret_sure") // the BMC takes it, and that is not written
+	pointSecretTold = failpoint.New("conductor.secret_told") // that is written, and central does not know
+
 	pointFailing = failpoint.New("conductor.failing") // before it is written that the work fails
 	pointFailed  = failpoint.New("conductor.failed")  // after it: the machine is left as the failure asks for
 	pointLeft    = failpoint.New("conductor.left")    // nothing is left to do to the machine

@@ -25,13 +25,16 @@ func (r *Runner) SaveHandle(ctx context.Context, handle any) error {
 	}
 	r.doc.Checkpoint.Handle, r.doc.Checkpoint.Phase = body, work.Started
 	pointHandle.Hit(string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step)
-	if err := r.save(ctx); err != nil {
-		if errors.Is(err, view.ErrConflict) {
-			return fmt.Errorf("%w: %w", driver.ErrFenced, err)
-		}
-		return err
+	return r.saveStep(ctx)
+}
+
+// saveStep is save for a step: where the work is lost, the error wraps ErrFenced.
+func (r *Runner) saveStep(ctx context.Context) error {
+	err := r.save(ctx)
+	if errors.Is(err, view.ErrConflict) {
+		return fmt.Errorf("%w: %w", driver.ErrFenced, err)
 	}
-	return nil
+	return err
 }
 
 // Now implements driver.Recorder.

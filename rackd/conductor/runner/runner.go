@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,8 +61,8 @@ type Runner struct {
 	inBand bool
 	// display is what the fields of the node tell of the flow.
 	display shown
-	// lastReport is when the state was last reported.
-	lastReport time.Time
+	// lastReport is when the state was last reported, lastSecret when a secret that was replaced was.
+	lastReport, lastSecret time.Time
 	// reportedBoot is the boot, by its clockMark, after which a wait last reported the machine's power; nil: none.
 	reportedBoot *time.Time
 	// unkept are the reports of an installer that the next checkpoint has.
@@ -160,6 +161,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 		woken: make(chan struct{}, 1), keeping: make(chan struct{}), lastPhase: time.Now(), bootPhases: map[string]bool{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
+	r.doc.Checkpoint.Secrets = slices.Clone(w.Doc.Checkpoint.Secrets)
 	r.log = deps.Log.With("node", n.UUID, "name", n.Name, "work", w.Doc.ID, "verb", string(w.Doc.Verb), "request", w.Doc.RequestID)
 	r.boots, r.bootFact = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
 	r.installs = r.bootFact == driver.BootRamdisk && w.Doc.Checkpoint.Facts[driver.FactInstaller] != ""
@@ -238,6 +240,10 @@ func (r *Runner) Run(ctx context.Context) {
 		r.log.Info("work taken and not told of", "error", err)
 		return
 	}
+	if err := r.tellSecrets(ctx); err != nil {
+		r.log.Info("work taken, and the secrets that it has replaced are not told of", "error", err)
+		return
+	}
 	if r.doc.Checkpoint.Leaving != nil && r.doc.Checkpoint.Over == nil {
 		r.goOnLeaving(ctx, err)
 		return
@@ -281,6 +287,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
 	}
+	r.showSecrets(n)
 	n = driver.WithBootMode(n, r.doc.Checkpoint.Facts)
 	hw, err := r.deps.Hardware.Resolve(n)
 	if err != nil {
@@ -288,7 +295,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	}
 	// The key may be replaced while this runs. Keys of a group never go.
 	tokens := func() []string { return r.deps.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.Boot().Number) }
-	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r,
+	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r, Secrets: replacing{r},
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)

@@ -83,8 +83,8 @@ func (d *double) admitted(r *http.Request) bool {
 		return false
 	}
 	count, _ := strconv.ParseInt(given["nc"], 16, 64)
-	c := challenge{realm: "Digest:A4070000000000000000000000000000", nonce: d.nonce, qop: "auth"}
-	right := c.digest("admin", d.password, r.Method, r.URL.Path, given["cnonce"], int(count))
+	c := bmc.Challenge{Realm: "Digest:A4070000000000000000000000000000", Nonce: d.nonce, QOP: "auth"}
+	right := c.Digest("admin", d.password, r.Method, r.URL.Path, given["cnonce"], int(count))
 	want := map[string]string{}
 	for _, m := range authField.FindAllStringSubmatch(strings.TrimPrefix(right, "Digest "), -1) {
 		want[m[1]] = m[2]
@@ -323,16 +323,16 @@ func TestRequestsThatAreNotTaken(t *testing.T) {
 }
 
 func TestChallenges(t *testing.T) {
-	c, err := parseChallenge(`Digest realm="testrealm@host.com", qop="auth,auth-int", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"`)
+	c, err := bmc.ParseChallenge(`Digest realm="testrealm@host.com", qop="auth,auth-int", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The example of RFC 2617, section 3.5.
-	if h := c.digest("Mufasa", "Circle Of Life", "GET", "/dir/index.html", "0a4f113b", 1); !strings.Contains(h, `response="6629fae49393a05397450978507c4ef1"`) {
+	if h := c.Digest("Mufasa", "Circle Of Life", "GET", "/dir/index.html", "0a4f113b", 1); !strings.Contains(h, `response="6629fae49393a05397450978507c4ef1"`) {
 		t.Error(h)
 	}
 	for _, bad := range []string{"", "Basic realm=x", `Digest realm="x`, `Digest realm="x"`, `Digest nonce="x", algorithm=SHA-256`, "Digest nonce"} {
-		if _, err := parseChallenge(bad); err == nil {
+		if _, err := bmc.ParseChallenge(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
@@ -342,7 +342,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Add(`Digest realm="Digest:A4", nonce="n",stale="false",qop="auth"`)
 	f.Add(`Digest a=b,c="d`)
 	f.Fuzz(func(t *testing.T, header string) {
-		if c, err := parseChallenge(header); err == nil && c.nonce == "" {
+		if c, err := bmc.ParseChallenge(header); err == nil && c.Nonce == "" {
 			t.Error("a challenge without a nonce")
 		}
 	})

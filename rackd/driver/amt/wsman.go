@@ -38,7 +38,7 @@ const (
 type session struct {
 	wire *bmc.HTTP
 	at   bmc.Web
-	c    *challenge
+	c    *bmc.Challenge
 }
 
 // Close implements bmc.Session: AMT knows no sessions.
@@ -87,7 +87,7 @@ func (s *session) challenged(ctx context.Context) error {
 	if answer.Status != http.StatusUnauthorized {
 		return &bmc.Failure{Said: fmt.Sprintf("HTTP %d, and asks for no digest; check %s and %s", answer.Status, fieldAddress, fieldPort)}
 	}
-	if s.c, err = parseChallenge(answer.Header.Get("WWW-Authenticate")); err != nil {
+	if s.c, err = bmc.ParseChallenge(answer.Header.Get("WWW-Authenticate")); err != nil {
 		return &bmc.Failure{Said: err.Error()}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *session) envelope(action, class, selector, value, body string) bmc.Requ
 	}
 	text += `</s:Header><s:Body>` + body + `</s:Body></s:Envelope>`
 	return bmc.Request{Method: http.MethodPost, URL: s.at.URL(wsmanPath), Body: []byte(text), Header: http.Header{
-		"Content-Type": {"application/soap+xml; charset=UTF-8"}, "Authorization": {s.c.answer(s.at.User, s.at.Password, http.MethodPost, wsmanPath)}}}
+		"Content-Type": {"application/soap+xml; charset=UTF-8"}, "Authorization": {s.c.Answer(s.at.User, s.at.Password, http.MethodPost, wsmanPath)}}}
 }
 
 // reply is what of all answers is read.

@@ -65,6 +65,10 @@ type Rig struct {
 	Progress agentapi.Progress
 	Busy     []string // what the BMC told of its work since it was idle
 	facts    map[string]string
+	// secrets are those that steps replace; sure: the BMC takes them.
+	secrets map[string]string
+	clears  map[string][]string
+	sure    map[string]bool
 }
 
 type command struct {
@@ -75,7 +79,8 @@ type command struct {
 // NewRig returns a machine that is off and boots in UEFI mode.
 func NewRig() *Rig {
 	return &Rig{Node: &node.Document{UUID: "5f0c", Name: "web1", Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}},
-		state: driver.PowerOff, Mode: "uefi", commands: map[string]*command{}, facts: map[string]string{}}
+		state: driver.PowerOff, Mode: "uefi", commands: map[string]*command{}, facts: map[string]string{},
+		secrets: map[string]string{}, clears: map[string][]string{}, sure: map[string]bool{}}
 }
 
 // Task is a task on the machine under boot, as a new owner of the work has it:
@@ -96,7 +101,7 @@ func (r *Rig) Task(boot driver.Interface) *driver.Task {
 	if err != nil {
 		panic(err)
 	}
-	return &driver.Task{Node: r.Node, Hardware: hw, Fence: r, WorkID: "w1", Entered: time.Now(), Agent: rigAgent{r}, Images: r, Record: rigRecord{r},
+	return &driver.Task{Node: r.Node, Hardware: hw, Fence: r, WorkID: "w1", Entered: time.Now(), Agent: rigAgent{r}, Images: r, Record: rigRecord{r}, Secrets: rigSecrets{r},
 		ConfigDrive: func(context.Context) (string, error) { return "ZHJpdmU=", nil }, Facts: r.facts}
 }
 

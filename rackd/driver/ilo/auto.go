@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/credential"
 	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
@@ -204,8 +206,19 @@ func (a Auto) Observe(ctx context.Context, n *node.Document) (o hardware.Observa
 // Kept implements driver.Keeper.
 func (a Auto) Kept(n *node.Document) json.RawMessage { return a.Redfish.Kept(n) }
 
-// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only.
-func (a Auto) NamedSteps(n *node.Document) []driver.Step { return a.Redfish.NamedSteps(n) }
+// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both. Drives are
+// erased by iLO 5 only, which is what the hardware type ilo5 is for.
+func (a Auto) NamedSteps(n *node.Document) []driver.Step {
+	others := slices.DeleteFunc(a.Redfish.NamedSteps(n), func(s driver.Step) bool { return s.Name == resetCredential || s.Name == eraseDevices })
+	modern := a.Redfish.credential()
+	return append(others, credentialSteps(n, credential.Change{Field: fieldPassword, Asks: fieldNewPassword,
+		Tell: func(ctx context.Context, f driver.Fence, n *node.Document, password string) error {
+			return a.either(n, func() error { return modern.Tell(ctx, f, n, password) }, func() error { return redfish.Hide(password, a.RIBCL.SetPassword(ctx, f, n, password)) })
+		},
+		Accepts: func(ctx context.Context, n *node.Document) error {
+			return a.either(n, func() error { return modern.Accepts(ctx, n) }, func() error { _, err := a.RIBCL.PowerState(ctx, n); return err })
+		}})...)
+}
 
 // AutoInspection is the inspect interface ilo.
 type AutoInspection struct {

@@ -1,8 +1,8 @@
 // Package ilo is the interfaces of HPE's machines. Their iLO speaks Redfish with additions of HPE's: iLO 5 and later, and iLO 4
 // in part. Or it speaks RIBCL, which is XML over HTTPS: iLO 3 and iLO 4.
 //
-// It may import rackd/driver, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and protocol. What is the
-// standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound
+// and protocol. What is the standard's is rackd/driver/redfish's. Invariants:
 //   - An iLO is asked which of the two it speaks, once, and then gets one of them only.
 //   - A password or a licence key stands in no error, also where the iLO repeats it.
 //   - What an iLO has accepted counts once it shows it.
@@ -32,6 +32,7 @@ const (
 	fieldTimeout     = "client_timeout"
 	fieldCAFile      = "ca_file"
 	fieldConsolePort = "console_port"
+	fieldNewPassword = "ilo_change_password"
 	// fieldIdentity is Ironyard's own.
 	fieldIdentity = "ilo_identity"
 )
@@ -54,6 +55,7 @@ var Dialect = redfish.Dialect{
 		fieldCAFile:      "Name of a PEM file to validate the iLO's certificate with. It counts before ilo_verify_ca, which is to be used instead. Optional.",
 		fieldVerifyCA:    "How to check the iLO's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldConsolePort: "Port for a console. It is checked, and not used. Optional.",
+		fieldNewPassword: "New password for ilo_username, which the clean step reset_ilo_credential sets and puts in the place of ilo_password. Optional.",
 		fieldIdentity:    "trust: work fails if the machine's UUID or serial number differs from what the iLO reports. ignore: they are not compared. Default trust.",
 	},
 	Read:    read,

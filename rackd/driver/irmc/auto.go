@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -28,11 +29,12 @@ type Interface struct {
 	scci *SCCI
 	lan  Lan
 	old  *older
+	bios *bmc.Keeping[keptBIOS]
 }
 
 // New returns the interface; SCCI and lan serve iRMCs without a Redfish service.
 func New(m redfish.Management, s *SCCI, lan Lan) Interface {
-	return Interface{m, s, lan, &older{until: map[string]time.Time{}}}
+	return Interface{m, s, lan, &older{until: map[string]time.Time{}}, newBIOS()}
 }
 
 // older is which iRMCs have no Redfish service. Safe for concurrent use.
@@ -152,10 +154,16 @@ func (i Interface) Observe(ctx context.Context, n *node.Document) (o hardware.Ob
 	return o, err
 }
 
-// Kept implements driver.Keeper: of either way, what there is.
+// Kept implements driver.Keeper: of the way that the iRMC is reached by, and the backup of its BIOS.
 func (i Interface) Kept(n *node.Document) json.RawMessage {
 	if k, is := i.lan.(driver.Keeper); is && i.old.is(i.Management.Account(n)) {
-		return k.Kept(byIPMI(n))
+		lan := byIPMI(n) // what is kept is no part of driver_info
+		return keepsOf(lan, k, i.bios)
 	}
-	return i.Management.Kept(n)
+	return keepsOf(n, i.Management, i.bios)
+}
+
+// NamedSteps lists Redfish's steps, and those of Ironic's iRMC driver.
+func (i Interface) NamedSteps(n *node.Document) []driver.Step {
+	return append(i.Management.NamedSteps(n), i.biosSteps()...)
 }

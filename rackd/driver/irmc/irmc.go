@@ -45,7 +45,7 @@ var Dialect = redfish.Dialect{
 		fieldUser:     "Username for the iRMC with administrator privileges. Required.",
 		fieldPassword: "Password for irmc_username. Required.",
 		fieldPort:     "Port to be used for iRMC operations; either 80 or 443. The default value is 443. Optional.",
-		fieldAuth:     "Authentication method for SCCI; either 'basic' or 'digest'. The default value is 'basic'; an iRMC that speaks SCCI only is not reached with 'digest'. Optional.",
+		fieldAuth:     "Authentication method for SCCI; either 'basic' or 'digest'. The default value is 'basic'. Redfish has ways of its own. Optional.",
 		fieldTimeout:  "Timeout (in seconds) for iRMC operations. The default value is 60. Optional.",
 		fieldSensors:  "Sensor data retrieval method; either 'ipmitool' or 'scci'. It is checked; sensors are read by Redfish. Optional.",
 		fieldVerifyCA: "How to check the iRMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",

@@ -2,6 +2,7 @@ package irmc
 
 import (
 	"context"
+	"crypto/md5"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -87,6 +88,10 @@ type double struct {
 	fails    string
 	half     bool // the next order is carried out, and its answer breaks off
 	password string
+	digest   bool // it wants a digest
+	nonces   int
+	refused  int
+	store    *store // its eLCM; nil: it has none
 }
 
 func newDouble(t *testing.T) *double {
@@ -102,11 +107,21 @@ func (d *double) do(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
 var code = regexp.MustCompile(`<CMD Context="SCCI" OC="(\w+)" OE="0" OI="0" Type="SET">`)
 
 func (d *double) serve(w http.ResponseWriter, r *http.Request) {
+	if d.store != nil && (strings.HasPrefix(r.URL.Path, profilesAt) || strings.HasPrefix(r.URL.Path, sessionsAt)) {
+		if !d.admits(w, r) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.store.eLCM(w, r)
+		return
+	}
 	if r.URL.Path != "/config" {
 		http.NotFound(w, r)
 		return
 	}
-	if user, pass, _ := r.BasicAuth(); user != redfishtest.User || pass != d.password {
+	if !d.admits(w, r) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -135,6 +150,38 @@ func (d *double) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	fmt.Fprint(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Status>\n<Value>0</Value>\n<Severity>Information</Severity>\n<Message>No Error</Message>\n</Status>")
+}
+
+// admits judges a request's credentials. By digest each nonce counts once.
+func (d *double) admits(w http.ResponseWriter, r *http.Request) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.digest {
+		user, pass, _ := r.BasicAuth()
+		return user == redfishtest.User && pass == d.password
+	}
+	given := r.Header.Get("Authorization")
+	field := func(name string) string {
+		m := regexp.MustCompile(name + `="?([^",]*)`).FindStringSubmatch(given)
+		if m == nil {
+			return ""
+		}
+		return m[1]
+	}
+	hash := func(text string) string { return fmt.Sprintf("%x", md5.Sum([]byte(text))) }
+	nonce := fmt.Sprintf("nonce-%d", d.nonces)
+	right := hash(hash(redfishtest.User+":iRMC S4@test:"+d.password) + ":" + nonce + ":00000001:" + field("cnonce") + ":auth:" + hash(r.Method+":"+r.URL.RequestURI()))
+	if given != "" && d.nonces > 0 && field("[^c]nonce") == nonce && field("response") == right {
+		d.nonces++
+		return true
+	}
+	if given != "" {
+		d.refused++
+	}
+	d.nonces++
+	w.Header().Add("WWW-Authenticate", `Basic realm="other"`)
+	w.Header().Add("WWW-Authenticate", fmt.Sprintf(`Digest realm="iRMC S4@test", nonce="nonce-%d", qop="auth", algorithm=MD5`, d.nonces))
+	return false
 }
 
 func (d *double) info(password string) map[string]any {
@@ -171,6 +218,18 @@ func TestConformanceOfSCCI(t *testing.T) {
 	})
 }
 
+// By digest as well.
+func TestConformanceOfSCCIByDigest(t *testing.T) {
+	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+		d := newDouble(t)
+		d.digest = true
+		n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
+		n.DriverInfo[fieldAuth] = "digest"
+		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: n, Secret: redfishtest.Password,
+			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
+	})
+}
+
 func TestOrdersOfSCCI(t *testing.T) {
 	d := newDouble(t)
 	i := newInterface(t, lan{d})
@@ -197,9 +256,42 @@ func TestOrdersOfSCCI(t *testing.T) {
 	if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), redfishtest.Password) {
 		t.Errorf("refused credentials: %v", err)
 	}
-	n.DriverInfo[fieldAuth] = "digest"
-	if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrUnsupported) {
-		t.Errorf("digest: %v", err)
+}
+
+// By digest an order is given once, and the password leaves in no form. A wrong one is tried once.
+func TestDigestOfSCCI(t *testing.T) {
+	d := newDouble(t)
+	d.digest = true
+	i := newInterface(t, lan{d})
+	n, f := &node.Document{UUID: "u", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, &drivertest.Fence{}
+	n.DriverInfo[fieldAuth] = "Digest"
+	for range 2 {
+		if err := i.InjectNMI(t.Context(), f, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Join(d.orders, " ") != "RaiseNMI RaiseNMI" || d.refused > 0 {
+		t.Errorf("orders %v, %d refused", d.orders, d.refused)
+	}
+	d.do(func() { d.lose = true })
+	if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrUnknown) {
+		t.Errorf("a lost answer: %v", err)
+	}
+	d.do(func() { d.password, d.refused = "another", 0 })
+	for range 3 {
+		if err := i.InjectNMI(t.Context(), f, n); !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), redfishtest.Password) {
+			t.Errorf("refused credentials: %v", err)
+		}
+	}
+	if d.refused != 1 {
+		t.Errorf("a wrong password was tried %d times", d.refused)
+	}
+	d.do(func() { d.digest = false })
+	other := *n
+	other.DriverInfo = d.info("yet-an0ther")
+	other.DriverInfo[fieldAuth] = "digest"
+	if err := i.InjectNMI(t.Context(), f, &other); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "set irmc_auth_method to basic") {
+		t.Errorf("an iRMC that wants no digest: %v", err)
 	}
 }
 

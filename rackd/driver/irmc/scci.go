@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,29 +66,29 @@ const nmi = "RaiseNMI"
 
 // order gives an order to the node's iRMC.
 func (s *SCCI) order(ctx context.Context, f driver.Fence, n *node.Document, doing, code string) error {
+	return s.with(ctx, n, doing, func(l *link, as login) error { return l.send(ctx, f, as, code) })
+}
+
+// with runs do in the iRMC's turn.
+func (s *SCCI) with(ctx context.Context, n *node.Document, doing string, do func(*link, login) error) error {
 	v, timeout, err := read(n)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
 	}
-	if strings.EqualFold(n.DriverString(fieldAuth), "digest") {
-		return fmt.Errorf("node %s: %s: an iRMC that speaks SCCI only is reached with %s basic, not digest: %w", n.Label(), doing, fieldAuth, driver.ErrUnsupported)
-	}
+	as := login{v.Address, v.User, v.Password, strings.EqualFold(n.DriverString(fieldAuth), "digest")}
 	u, err := url.Parse(v.Address)
 	if err != nil {
 		return fmt.Errorf("node %s: %s is no address: %w", n.Label(), fieldAddress, driver.ErrInvalid)
 	}
 	verify := bmc.VerifyCA(v.VerifyCA)
-	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, verify}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, verify, n.DriverString(fieldAuth)}, "\x00")))
 	err = s.pool.Use(ctx, bmc.Account{Address: u.Host, Sum: sum}, func(context.Context) (*link, error) {
 		config, err := bmc.TLS(verify, fieldVerifyCA, s.opts.CAFolder)
 		if err != nil {
 			return nil, err
 		}
 		return &link{bmc.NewHTTP(bmc.HTTPOptions{Host: u.Host, TLS: config, ConnectTimeout: s.opts.ConnectTimeout, AnswerTimeout: timeout, Networks: s.opts.Networks})}, nil
-	}, func(l *link) error {
-		l.wire.Begin(ctx, f)
-		return send(ctx, l.wire, v.Address, v.User, v.Password, code)
-	})
+	}, func(l *link) error { return do(l, as) })
 	return bmc.Attempt{Node: n, Doing: doing, BMC: v.Address, User: v.User, Secrets: []string{v.Password},
 		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
 }
@@ -98,30 +98,72 @@ func script(code string) string {
 	return `<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>` + "\n<CMDSEQ>\n" + `  <CMD Context="SCCI" OC="` + code + `" OE="0" OI="0" Type="SET">` + "\n  </CMD>\n</CMDSEQ>\n"
 }
 
-func send(ctx context.Context, wire *bmc.HTTP, address, user, password, code string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/config", strings.NewReader(script(code)))
-	if err != nil {
-		return errors.New("its address is no URL")
-	}
-	req.SetBasicAuth(user, password)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := (&http.Client{Transport: wire, CheckRedirect: bmc.SameHost}).Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+// login is whom an iRMC is asked as, and how.
+type login struct {
+	address, user, password string
+	digest                  bool
+}
+
+// send gives an order.
+func (l *link) send(ctx context.Context, f driver.Fence, as login, code string) error {
+	answer, err := l.talk(ctx, f, as, http.MethodPost, "/config", "application/x-www-form-urlencoded", []byte(script(code)))
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
-		f := bmc.StatusFailure(resp.StatusCode, true, http.StatusText(resp.StatusCode), nil)
-		if f.Class == bmc.Denied {
-			return bmc.RefusedLogin(f)
+	if answer.Status != http.StatusOK && answer.Status != http.StatusCreated {
+		return bmc.StatusFailure(answer.Status, true, http.StatusText(answer.Status), nil)
+	}
+	return judge(answer.Body)
+}
+
+// talk sends a request, a write if f is not nil. By digest it goes out twice: the answer to the first, which has no credentials, says what
+// they are wanted for. An iRMC that wants none carries out the first.
+func (l *link) talk(ctx context.Context, f driver.Fence, as login, method, at, kind string, body []byte) (bmc.Answer, error) {
+	request := bmc.Request{Method: method, URL: as.address + at, Body: body, Header: http.Header{"Accept": {"application/json"}}}
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
+	if !as.digest {
+		request.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(as.user+":"+as.password)))
+	}
+	ask := func() (bmc.Answer, error) {
+		if f == nil {
+			return l.wire.Ask(ctx, request)
 		}
-		return f
+		return l.wire.Order(ctx, f, request)
 	}
-	return judge(raw)
+	answer, err := ask()
+	if err != nil {
+		return answer, err
+	}
+	if as.digest && answer.Status == http.StatusUnauthorized {
+		c, err := challenged(answer.Header)
+		if err != nil {
+			return answer, err
+		}
+		request.Header.Set("Authorization", c.Answer(as.user, as.password, request.Method, at))
+		if answer, err = ask(); err != nil {
+			return answer, err
+		}
+	}
+	if failure := bmc.StatusFailure(answer.Status, f != nil, http.StatusText(answer.Status), nil); failure.Class == bmc.Denied {
+		return answer, bmc.RefusedLogin(failure)
+	}
+	return answer, nil
+}
+
+// challenged is the challenge of a server that wants a digest.
+func challenged(h http.Header) (*bmc.Challenge, error) {
+	for _, offer := range h.Values("WWW-Authenticate") {
+		if len(offer) >= 6 && strings.EqualFold(offer[:6], "digest") {
+			c, err := bmc.ParseChallenge(offer)
+			if err != nil {
+				return nil, &bmc.Failure{Said: err.Error()}
+			}
+			return c, nil
+		}
+	}
+	return nil, &bmc.Failure{Class: bmc.Invalid, Said: "HTTP 401, and wants no digest: set " + fieldAuth + " to basic"}
 }
 
 // judge reads an answer: anything but the value 0 is a refusal.

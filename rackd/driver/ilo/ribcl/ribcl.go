@@ -145,6 +145,7 @@ func (d *Driver) with(ctx context.Context, f driver.Fence, n *node.Document, doi
 const (
 	server = "SERVER_INFO"
 	rib    = "RIB_INFO"
+	users  = "USER_INFO"
 )
 
 // read runs a command that only reads. It returns the element of that name of the answer.

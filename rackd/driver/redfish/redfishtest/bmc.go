@@ -112,6 +112,9 @@ func (b *BMC) Port() string { u, _ := url.Parse(b.URL); return u.Port() }
 // Do runs do while the BMC answers no request.
 func (b *BMC) Do(do func()) { b.mu.Lock(); defer b.mu.Unlock(); do() }
 
+// Take has the user's password be another one from now on. It is called by Write or within Do. Sessions stay.
+func (b *BMC) Take(password string) { b.password = password }
+
 // Written are the writes to the machine so far, each as method, path and body.
 func (b *BMC) Written() []string { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.writes) }
 
