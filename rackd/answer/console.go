@@ -17,16 +17,39 @@ func (d *Desk) answerConsole(ctx context.Context, q ask.Request) (any, error) {
 	if d.cfg.Consoles == nil {
 		return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: errNoConsoles.Error()}
 	}
-	if q.Method == ask.ReadConsole {
+	switch q.Method {
+	case ask.ReadConsole:
 		args, err := arguments[ask.ConsoleRead](q)
 		if err != nil {
 			return nil, err
 		}
 		return d.cfg.Consoles.Read(ctx, q.Node, args)
+	case ask.WriteConsole:
+		return takes(ctx, q, d.cfg.Consoles.Write)
+	case ask.OpenViewer:
+		return takes(ctx, q, d.cfg.Consoles.OpenViewer)
+	case ask.ReadViewer:
+		args, err := arguments[ask.ViewerRead](q)
+		if err != nil {
+			return nil, err
+		}
+		return d.cfg.Consoles.ReadViewer(ctx, q.Node, args)
+	case ask.WriteViewer:
+		return takes(ctx, q, d.cfg.Consoles.WriteViewer)
 	}
-	args, err := arguments[ask.ConsoleInput](q)
+	args, err := arguments[ask.Viewer](q)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, d.cfg.Consoles.Write(ctx, q.Node, args)
+	d.cfg.Consoles.CloseViewer(q.Node, args)
+	return struct{}{}, nil
+}
+
+// takes hands a question's arguments to what takes them and says no more than that.
+func takes[T any](ctx context.Context, q ask.Request, by func(context.Context, string, T) error) (any, error) {
+	args, err := arguments[T](q)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, by(ctx, q.Node, args)
 }
