@@ -15,7 +15,7 @@ import (
 
 // Info is Ironic's console_info.
 type Info struct {
-	Enabled bool `json:"console_enabled"`
+	Enabled bool                       `json:"console_enabled"`
 	Console struct{ Type, URL string } `json:"console_info"`
 }
 
