@@ -56,7 +56,11 @@ func (s *Server) showConsole(r *Request) (Reply, error) {
 	if info == nil {
 		info = map[string]any{"type": "websocket"}
 	}
-	if info["url"] == nil { // the rackd carries it
+	switch { // the rackd carries it
+	case info["url"] != nil:
+	case info["type"] == "vnc" && s.ConsolePage != "":
+		info["url"] = r.Base + s.ConsolePage + n.UUID
+	default:
 		info["url"] = "ws" + strings.TrimPrefix(r.Base, "http") + "/v1/nodes/" + n.UUID + "/states/console/stream"
 	}
 	return ok(append(wire.AppendValue([]byte(`{"console_enabled":true,"console_info":`), info), '}'))

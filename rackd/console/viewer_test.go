@@ -246,6 +246,7 @@ func TestViewersEnd(t *testing.T) {
 // hasViewers checks how many viewers have a place.
 func (b *bench) hasViewers(t *testing.T, want int) {
 	t.Helper()
+	synctest.Wait()
 	b.Keeper.views.mu.Lock()
 	defer b.Keeper.views.mu.Unlock()
 	if b.Keeper.views.all != want || len(b.Keeper.views.of) != min(want, 1) {
