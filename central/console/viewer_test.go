@@ -145,7 +145,7 @@ func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return ni
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
 // viewing runs a test with a session of a screen, in a bubble of synctest. ended gets why the session has ended.
-func viewing(t *testing.T, s *screen, protocols []string, do func(conn *websocket.Conn, ended <-chan error)) {
+func viewing(t *testing.T, s *screen, protocols []string, do func(t *testing.T, conn *websocket.Conn, ended <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
 		s.opened = map[string]int{}
 		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -171,7 +171,7 @@ func viewing(t *testing.T, s *screen, protocols []string, do func(conn *websocke
 			t.Fatal(err)
 		}
 		conn.SetReadLimit(1 << 20)
-		do(conn, ended)
+		do(t, conn, ended)
 		conn.CloseNow()
 		cancel()
 		_ = server.Close()
@@ -215,7 +215,7 @@ func TestPicturesWithLosses(t *testing.T) {
 		}
 		return nil
 	}}
-	viewing(t, s, []string{"binary"}, func(conn *websocket.Conn, _ <-chan error) {
+	viewing(t, s, []string{"binary"}, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
 		if conn.Subprotocol() != "binary" {
 			t.Errorf("the subprotocol is %q", conn.Subprotocol())
 		}
@@ -262,7 +262,7 @@ func TestPicturesWithLosses(t *testing.T) {
 // Small messages that come while a question is under way go in one.
 func TestSmallMessagesGoTogether(t *testing.T) {
 	s := &screen{gate: make(chan struct{})}
-	viewing(t, s, nil, func(conn *websocket.Conn, _ <-chan error) {
+	viewing(t, s, nil, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
 		synctest.Wait()
 		go func() { _, _, _ = conn.Read(t.Context()) }()
 		for range 60 {
@@ -286,7 +286,7 @@ func TestSmallMessagesGoTogether(t *testing.T) {
 // A client that takes nothing is cut, and costs the rackd no more questions.
 func TestAViewerThatReadsNothing(t *testing.T) {
 	s := &screen{length: 1 << 30}
-	viewing(t, s, nil, func(conn *websocket.Conn, ended <-chan error) {
+	viewing(t, s, nil, func(t *testing.T, conn *websocket.Conn, ended <-chan error) {
 		began := time.Now()
 		err := <-ended
 		if took := time.Since(began); took > 3*writeWithin || err == nil || !strings.Contains(err.Error(), "took nothing") {
@@ -317,7 +317,7 @@ func TestWhyASessionOfPicturesEnds(t *testing.T) {
 		"a vendor's word": {&screen{fail: only("open", &refusal{500, "it answered HTTP 500"})}, websocket.StatusPolicyViolation, "HTTP 500", time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
-			viewing(t, c.s, []string{Protocol}, func(conn *websocket.Conn, _ <-chan error) {
+			viewing(t, c.s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
 				began, notes := time.Now(), ""
 				for {
 					kind, p, err := conn.Read(t.Context())
@@ -352,7 +352,7 @@ func only(what string, err error) func(string) error {
 // A break is nothing that a screen has: the session says so and goes on.
 func TestABreakForAScreen(t *testing.T) {
 	s := &screen{length: 12}
-	viewing(t, s, []string{Protocol}, func(conn *websocket.Conn, _ <-chan error) {
+	viewing(t, s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
 		sees(t, conn, 12)
 		if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"break":true}`)); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func TestViewersHaveLinesOfTheirOwn(t *testing.T) {
 		if out := b.reads("", 0); !out.Graphical || out.State != ask.ConsoleOpen || len(out.Data) > 0 {
 			t.Errorf("a reader gets %+v", out)
 		}
-		if err := b.Write(t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("x")}); !errors.Is(err, driver.ErrInvalid) {
+		if err := b.Write(b.t.Context(), nodeA, ask.ConsoleInput{Tenancy: "t1", Data: []byte("x")}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("typed without a viewer: %v", err)
 		}
 		one, two := b.views("one"), b.views("two")
@@ -260,7 +260,7 @@ func TestWhyALineHasEnded(t *testing.T) {
 		e := b.views("v")
 		e.out <- []byte("last")
 		e.why = fmt.Errorf("the BMC has restarted: %w", driver.ErrUnreachable)
-		e.Close(t.Context())
+		e.Close(b.t.Context())
 		synctest.Wait()
 		if out, err := b.sees("v", 0); err != nil || string(out.Data) != "last" || !strings.Contains(out.Ended, "restarted") {
 			t.Errorf("%+v, %v", out, err)
@@ -271,11 +271,11 @@ func TestWhyALineHasEnded(t *testing.T) {
 		b.wire.mu.Lock()
 		b.wire.fail = fmt.Errorf("no session left: %w", driver.ErrUnreachable)
 		b.wire.mu.Unlock()
-		if err := b.OpenViewer(t.Context(), nodeA, viewerOf("w")); !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "no session left") {
+		if err := b.OpenViewer(b.t.Context(), nodeA, viewerOf("w")); !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "no session left") {
 			t.Errorf("%v", err)
 		}
 		for _, q := range []ask.Viewer{{Tenancy: "t2", ID: "x"}, {Tenancy: "t1"}, {Tenancy: "t1", ID: strings.Repeat("x", 100)}} {
-			if err := b.OpenViewer(t.Context(), nodeA, q); err == nil {
+			if err := b.OpenViewer(b.t.Context(), nodeA, q); err == nil {
 				t.Errorf("opened for %+v", q)
 			}
 		}
@@ -289,7 +289,7 @@ func TestViewersAreBounded(t *testing.T) {
 		for i := range MaxViewersOfNode {
 			b.views(fmt.Sprint(i))
 		}
-		if err := b.OpenViewer(t.Context(), nodeA, viewerOf("more")); !errors.Is(err, driver.ErrInvalid) {
+		if err := b.OpenViewer(b.t.Context(), nodeA, viewerOf("more")); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("one more: %v", err)
 		}
 		b.CloseViewer(nodeA, ask.Viewer{Tenancy: "t2", ID: "0"}) // of another tenancy: it is not its
@@ -301,13 +301,13 @@ func TestViewersAreBounded(t *testing.T) {
 		b.wire.mu.Lock()
 		b.wire.slow = slow
 		b.wire.mu.Unlock()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
 		defer cancel()
 		if err := b.OpenViewer(ctx, nodeA, viewerOf("slow")); !errors.Is(err, driver.ErrUnreachable) {
 			t.Errorf("%v", err)
 		}
 		close(slow)
-		if err := b.OpenViewer(t.Context(), nodeA, viewerOf("slow")); err != nil {
+		if err := b.OpenViewer(b.t.Context(), nodeA, viewerOf("slow")); err != nil {
 			t.Errorf("asked again: %v", err)
 		}
 		b.hasViewers(t, MaxViewersOfNode)
