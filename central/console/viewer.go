@@ -61,6 +61,9 @@ func (s *Session) pictures(ctx context.Context) error {
 func (s *Session) shown(ctx context.Context, v *viewer) error {
 	at := ask.ViewerRead{Viewer: v.of, WaitMS: quietFor.Milliseconds()}
 	for {
+		if ctx.Err() != nil {
+			return s.over(ctx)
+		}
 		var out ask.ViewerOutput
 		err := s.insist(ctx, ask.ViewerSilent, func() (err error) {
 			out, err = s.rack.ReadViewer(ctx, at)

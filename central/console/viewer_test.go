@@ -102,8 +102,11 @@ func (s *screen) ReadViewer(ctx context.Context, q ask.ViewerRead) (out ask.View
 }
 
 func (s *screen) WriteViewer(_ context.Context, q ask.ViewerInput) error {
-	if s.gate != nil {
-		<-s.gate
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		<-gate
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +264,10 @@ func TestPicturesWithLosses(t *testing.T) {
 
 // Small messages that come while a question is under way go in one.
 func TestSmallMessagesGoTogether(t *testing.T) {
-	s := &screen{gate: make(chan struct{})}
+	s := &screen{}
 	viewing(t, s, nil, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
+		gate := make(chan struct{})
+		s.set(func() { s.gate = gate })
 		synctest.Wait()
 		go func() { _, _, _ = conn.Read(t.Context()) }()
 		for range 60 {
@@ -273,7 +278,7 @@ func TestSmallMessagesGoTogether(t *testing.T) {
 		synctest.Wait()
 		before := 0
 		s.set(func() { before = s.asked })
-		close(s.gate)
+		close(gate)
 		synctest.Wait()
 		s.set(func() {
 			if s.typed.Len() != 360 || s.asked > before+3 {

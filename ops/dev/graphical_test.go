@@ -132,7 +132,7 @@ func TestGraphicalConsole(t *testing.T) {
 	if rest, err := io.ReadAll(first.conn); err != nil || len(rest) > 0 {
 		t.Errorf("after it was switched off the viewer gets %d bytes, %v", len(rest), err)
 	}
-	said.await(t, "not enabled")
+	said.await(t, "enabled")
 	if got := other.colour(0); got != fake.ScreenColour(two) {
 		t.Errorf("the other node's viewer sees %v", got)
 	}

@@ -72,8 +72,8 @@ func TestGraphicalWithLibvirtd(t *testing.T) {
 	d := newDaemon(t, nil)
 	t.Cleanup(func() { _ = d.qemu("destroy", "web1").Run() })
 	c := &computer{d: d}
-	g := Graphical{newDriver(t, Options{Networks: loopback})}
 	here, bySSH := c.node(d.socket), newSSHServer(t).node("qemu", "session", d.socket, "web1")
+	g := Graphical{newDriver(t, Options{Networks: loopback})} // it logs out before the server ends
 	address := `<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'/>`
 	socket := `<graphics type='vnc'><listen type='socket' socket='` + filepath.Join(d.dir, "vnc") + `'/></graphics>`
 	for name, m := range map[string]struct {

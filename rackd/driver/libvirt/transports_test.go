@@ -181,7 +181,7 @@ func newSSHServer(t *testing.T) *sshServer {
 	}
 	var said bytes.Buffer
 	sshd := exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
-	sshd.Stdout, sshd.Stderr = &said, &said
+	sshd.Stdout, sshd.Stderr, sshd.WaitDelay = &said, &said, time.Second
 	if err := sshd.Start(); err != nil {
 		t.Fatal(err)
 	}
