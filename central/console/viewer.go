@@ -145,7 +145,7 @@ func (s *Session) insist(ctx context.Context, within time.Duration, do func() er
 	}
 }
 
-// comesBack reports whether an error is over soon: nobody has answered, or who answered says so.
+// comesBack reports whether an error is over soon: no rackd has answered, or the one that did says so.
 func comesBack(err error) bool {
 	own := interface{ HTTPStatus() int }(nil)
 	return !errors.As(err, &own) || own.HTTPStatus() == http.StatusServiceUnavailable || own.HTTPStatus() == http.StatusGatewayTimeout

@@ -294,7 +294,7 @@ func TestPictureEndToEnd(t *testing.T) {
 	foreign(t)
 	s := newScreen(t)
 	b := kvmBMC(t, s)
-	rack, ironyard := rackOf(t, "redfish", fake.TypeName), command(t)
+	rack, ironyard := rackOf(t, "redfish"), command(t)
 	id := enabled(t, rack, operator.Machine{Name: "web1", Driver: "redfish", DriverInfo: consoleNode(b, nil).DriverInfo, Interfaces: map[string]string{"console": "redfish-graphical"}})
 	got, want := pictureOf(t, ironyard, rack, id), s.dump(t)
 	if got.Bounds() != want.Bounds() {

@@ -6,7 +6,7 @@ import "time"
 const (
 	// ViewerPiece bounds the bytes of one answer to ReadViewer.
 	ViewerPiece = 128 << 10
-	// ViewerSilent is how long a rackd keeps a viewer that nobody asks about.
+	// ViewerSilent is how long a rackd keeps a viewer without a question about it.
 	ViewerSilent = 30 * time.Second
 )
 
@@ -15,7 +15,7 @@ const (
 type Viewer struct {
 	// Tenancy is as in ConsoleRead.
 	Tenancy string `json:"tenancy,omitempty"`
-	// ID is chosen by who opens it, so that the question may be asked again. Nobody can guess it.
+	// ID is chosen by who opens it, so that the question may be asked again. It cannot be guessed.
 	ID string `json:"id"`
 }
 

@@ -25,9 +25,11 @@ func (d *Desk) answerConsole(ctx context.Context, q ask.Request) (any, error) {
 		}
 		return d.cfg.Consoles.Read(ctx, q.Node, args)
 	case ask.WriteConsole:
-		return takes(ctx, q, d.cfg.Consoles.Write)
-	case ask.OpenViewer:
-		return takes(ctx, q, d.cfg.Consoles.OpenViewer)
+		args, err := arguments[ask.ConsoleInput](q)
+		if err != nil {
+			return nil, err
+		}
+		return struct{}{}, d.cfg.Consoles.Write(ctx, q.Node, args)
 	case ask.ReadViewer:
 		args, err := arguments[ask.ViewerRead](q)
 		if err != nil {
@@ -35,21 +37,19 @@ func (d *Desk) answerConsole(ctx context.Context, q ask.Request) (any, error) {
 		}
 		return d.cfg.Consoles.ReadViewer(ctx, q.Node, args)
 	case ask.WriteViewer:
-		return takes(ctx, q, d.cfg.Consoles.WriteViewer)
+		args, err := arguments[ask.ViewerInput](q)
+		if err != nil {
+			return nil, err
+		}
+		return struct{}{}, d.cfg.Consoles.WriteViewer(ctx, q.Node, args)
 	}
 	args, err := arguments[ask.Viewer](q)
 	if err != nil {
 		return nil, err
 	}
+	if q.Method == ask.OpenViewer {
+		return struct{}{}, d.cfg.Consoles.OpenViewer(ctx, q.Node, args)
+	}
 	d.cfg.Consoles.CloseViewer(q.Node, args)
 	return struct{}{}, nil
-}
-
-// takes hands a question's arguments to what takes them and says no more than that.
-func takes[T any](ctx context.Context, q ask.Request, by func(context.Context, string, T) error) (any, error) {
-	args, err := arguments[T](q)
-	if err != nil {
-		return nil, err
-	}
-	return struct{}{}, by(ctx, q.Node, args)
 }

@@ -9,7 +9,7 @@
 //   - A log belongs to one tenancy of the node (node.Document.Tenancy). Another one begins empty, and a question of another
 //     tenancy is refused.
 //   - A log is in memory only: LogBytes for each console, MaxConsoles consoles.
-//   - A viewer of a graphical console has a line of its own, from its first question until nobody asks about it any more. Each byte is
+//   - A viewer of a graphical console has a line of its own, from its first question until questions about it end. Each byte is
 //     passed on, in order and once: a slow viewer slows its own line down. At most ahead bytes wait for it.
 //   - What is typed passes the fence. Nothing that is typed or written goes to a log or an error.
 package console

@@ -94,7 +94,7 @@ func (v *viewer) end(why string) {
 	}
 }
 
-// silent reports whether nobody has asked about it for as long as it is kept.
+// silent reports whether no question about it has come for as long as it is kept.
 func (v *viewer) silent() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -199,7 +199,7 @@ func TestABMCThatFloodsIsSlowedDown(t *testing.T) {
 	})
 }
 
-// A viewer ends when its caller may no longer see, when nobody asks about it, and with its rackd. It says why.
+// A viewer ends when its caller may no longer see, when questions about it end, and with its rackd. It says why.
 func TestViewersEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*bench)

@@ -213,7 +213,7 @@ func (k *Keeper) openViewer(ctx context.Context, id string) (line driver.Line, s
 	return line, sumOf(known), err
 }
 
-// lookAtViewers ends those of a node that they may no longer see, and those that nobody asks about.
+// lookAtViewers ends those of a node that they may no longer see, and those without questions.
 func (k *Keeper) lookAtViewers(id string) {
 	seats := k.views.seats(id)
 	if len(seats) == 0 {
@@ -235,7 +235,7 @@ func (k *Keeper) lookAtViewers(id string) {
 		case v.sum != sumOf(n):
 			because = "the node's fields have changed"
 		case v.silent():
-			because = "nobody has asked about it"
+			because = "no question about it has come"
 		}
 		if because == "" {
 			continue
@@ -260,7 +260,7 @@ func (k *Keeper) viewer(id string, q ask.Viewer) (*viewer, error) {
 		v = s.viewer()
 	}
 	if v == nil || v.tenancy != q.Tenancy {
-		return nil, fmt.Errorf("node %s: rackd %s has no such viewer: another rackd had it, or nobody asked about it for %s: open the console again: %w", id, k.cfg.Name, ask.ViewerSilent, driver.ErrInvalid)
+		return nil, fmt.Errorf("node %s: rackd %s has no such viewer: another rackd had it, or no question about it came for %s: open the console again: %w", id, k.cfg.Name, ask.ViewerSilent, driver.ErrInvalid)
 	}
 	return v, nil
 }

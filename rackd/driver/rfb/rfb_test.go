@@ -78,7 +78,7 @@ func said(err error) string {
 	return err.Error()
 }
 
-// A server that is silent, or that floods without a greeting, holds up nobody.
+// A server that is silent, or that floods without a greeting, holds up no caller.
 func TestSilenceAndFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
