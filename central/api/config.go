@@ -71,6 +71,8 @@ type Config struct {
 	Feed *feed.Feed
 	// Consoles counts the sessions of consoles; nil: no metric does.
 	Consoles console.Metrics
+	// ConsolePage is below which path, with the node's UUID, people see a graphical console; empty: nowhere.
+	ConsolePage string
 	// Stopping ends the sessions of consoles when it is closed, as requests in flight are not waited for there; nil: never.
 	Stopping <-chan struct{}
 	// TrustedProxies are those of which is believed who asks (X-Forwarded-For), and for

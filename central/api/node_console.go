@@ -53,8 +53,15 @@ func (s *Server) showConsole(r *Request) (Reply, error) {
 	if err := s.ask(r, n, ask.Console, nil, &info); err != nil {
 		return Reply{}, err
 	}
-	if info == nil { // the rackd carries it
-		info = map[string]any{"type": "websocket", "url": "ws" + strings.TrimPrefix(r.Base, "http") + "/v1/nodes/" + n.UUID + "/states/console/stream"}
+	if info == nil {
+		info = map[string]any{"type": "websocket"}
+	}
+	switch { // the rackd carries it
+	case info["url"] != nil:
+	case info["type"] == "vnc" && s.ConsolePage != "":
+		info["url"] = r.Base + s.ConsolePage + n.UUID
+	default:
+		info["url"] = "ws" + strings.TrimPrefix(r.Base, "http") + "/v1/nodes/" + n.UUID + "/states/console/stream"
 	}
 	return ok(append(wire.AppendValue([]byte(`{"console_enabled":true,"console_info":`), info), '}'))
 }
@@ -200,6 +207,9 @@ func (s *Server) consoleLog(r *Request) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
+		if out.Graphical {
+			return Reply{}, wire.Invalid("Node %s has a graphical console, of which nothing is kept.", n.UUID)
+		}
 		if at.Log != "" && at.Log != out.Log {
 			text = nil
 		}
@@ -331,6 +341,39 @@ func (c *consoleRack) Read(ctx context.Context, q ask.ConsoleRead) (out ask.Cons
 // Write implements console.Rack.
 func (c *consoleRack) Write(ctx context.Context, q ask.ConsoleInput) error {
 	return c.ask(ctx, ask.WriteConsole, ask.Timeout, func(tenancy string) any {
+		q.Tenancy = tenancy
+		return q
+	}, new(struct{}))
+}
+
+// OpenViewer implements console.Rack.
+func (c *consoleRack) OpenViewer(ctx context.Context, q ask.Viewer) error {
+	return c.ask(ctx, ask.OpenViewer, ask.Timeout, func(tenancy string) any {
+		q.Tenancy = tenancy
+		return q
+	}, new(struct{}))
+}
+
+// ReadViewer implements console.Rack.
+func (c *consoleRack) ReadViewer(ctx context.Context, q ask.ViewerRead) (out ask.ViewerOutput, err error) {
+	err = c.ask(ctx, ask.ReadViewer, time.Duration(q.WaitMS)*time.Millisecond+consoleAnswerWithin, func(tenancy string) any {
+		q.Tenancy = tenancy
+		return q
+	}, &out)
+	return out, err
+}
+
+// WriteViewer implements console.Rack.
+func (c *consoleRack) WriteViewer(ctx context.Context, q ask.ViewerInput) error {
+	return c.ask(ctx, ask.WriteViewer, ask.Timeout, func(tenancy string) any {
+		q.Tenancy = tenancy
+		return q
+	}, new(struct{}))
+}
+
+// CloseViewer implements console.Rack.
+func (c *consoleRack) CloseViewer(ctx context.Context, q ask.Viewer) error {
+	return c.ask(ctx, ask.CloseViewer, ask.Timeout, func(tenancy string) any {
 		q.Tenancy = tenancy
 		return q
 	}, new(struct{}))

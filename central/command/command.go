@@ -74,6 +74,7 @@ type serve struct {
 	PublicEndpoint string        `help:"Base URL of links in answers. Default: the host in the request." env:"CENTRAL_PUBLIC_ENDPOINT" placeholder:"URL"`
 	Host           []string      `help:"Host name that requests to an API without authentication may carry. May be repeated; '*' allows every name. IP addresses, localhost and the host of the public endpoint are always allowed. On loopback all other names are refused; elsewhere only if this flag is given." env:"CENTRAL_HOSTS" placeholder:"NAME"`
 	CORSOrigin     []string      `help:"Origin (SCHEME://HOST[:PORT]) whose web pages may use the API. May be repeated." env:"CENTRAL_CORS_ORIGINS"`
+	NoVNC          string        `help:"Folder with noVNC, such as /usr/share/novnc of Debian's package novnc: people see graphical consoles on a page below /console/ then." name:"novnc" type:"existingdir" placeholder:"FOLDER" env:"CENTRAL_NOVNC"`
 	TLSCert        string        `help:"Certificate file, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_CERT"`
 	TLSKey         string        `help:"Key file of the certificate, PEM." type:"existingfile" placeholder:"FILE" env:"CENTRAL_TLS_KEY"`
 	EnrolListen    string        `help:"Address at which servers and rackds join with tokens, over TLS ('central token' makes tokens). Empty: joining is off." env:"CENTRAL_ENROL_LISTEN" placeholder:"HOST:6387"`
@@ -149,7 +150,7 @@ func (s *serve) Run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
-	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, Hosts: s.Host, CORSOrigins: s.CORSOrigin,
+	cfg := daemon.Config{Database: s.Database, Listen: s.Listen, Observe: s.Observe, PublicEndpoint: s.PublicEndpoint, Hosts: s.Host, CORSOrigins: s.CORSOrigin, NoVNC: s.NoVNC,
 		TLSCert: s.TLSCert, TLSKey: s.TLSKey, EnrolListen: s.EnrolListen, InsecureNoAuth: s.InsecureNoAuth, NoRamdiskEndpoints: s.NoRamdisk, LookupAnyState: s.LookupAnyState, DisallowedSteps: s.DisallowStep, MaxRequests: s.MaxRequests, LockWait: cmp.Or(s.LockWait, -1),
 		BusURL: s.Bus, BusCreds: s.BusCreds, OrphanGrace: s.OrphanGrace, Grace: s.Grace, Discovery: s.discovery(), Log: log}
 	err := s.records.set(&cfg)

@@ -5,6 +5,7 @@
 //     these rights.
 //   - A rackd that dies ends no session. Its successor is asked, and the session says that something may be missing.
 //   - A reader that is slow is cut after writeWithin. It costs the machine and other readers nothing.
+//   - A session of a graphical console is a viewer of its own. It carries RFB as it is, and ends with the rackd that has it.
 //   - Sessions are bounded: MaxSessions, MaxOfNode, Idle and Longest.
 //
 // Binary messages are bytes of the console, in both directions. With the subprotocol Protocol, text messages are notes: JSON
@@ -25,6 +26,9 @@ import (
 
 // Protocol is the subprotocol of sessions with notes.
 const Protocol = "ironyard.console.v1"
+
+// binaryProtocol is what clients of websockify offer, some versions of noVNC among them. It has no notes.
+const binaryProtocol = "binary"
 
 // The prefixes of subprotocols by which a page in a browser, which can set no headers, says who it is: the values of the
 // headers X-Auth-Token and Authorization, in base64url without padding.
@@ -81,6 +85,11 @@ type Order struct {
 type Rack interface {
 	Read(ctx context.Context, q ask.ConsoleRead) (ask.ConsoleOutput, error)
 	Write(ctx context.Context, q ask.ConsoleInput) error
+	// Of a graphical console.
+	OpenViewer(ctx context.Context, q ask.Viewer) error
+	ReadViewer(ctx context.Context, q ask.ViewerRead) (ask.ViewerOutput, error)
+	WriteViewer(ctx context.Context, q ask.ViewerInput) error
+	CloseViewer(ctx context.Context, q ask.Viewer) error
 }
 
 // protocols are the subprotocols that a request offers.

@@ -29,11 +29,13 @@ type Session struct {
 	used atomic.Int64
 	idle time.Duration
 	link context.Context // of the WebSocket, while Run runs
+	// viewer is there once a graphical console is open.
+	viewer atomic.Pointer[viewer]
 }
 
 // Accept makes a WebSocket of a request whose origin was looked at.
 func Accept(w http.ResponseWriter, r *http.Request, rack Rack) (*Session, error) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Protocol}, InsecureSkipVerify: true})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Protocol, binaryProtocol}, InsecureSkipVerify: true})
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +130,9 @@ func (s *Session) show(ctx context.Context) error {
 			continue
 		}
 		silent = time.Time{}
+		if out.Graphical {
+			return s.pictures(ctx)
+		}
 		if err := s.tell(at, out, &said); err != nil {
 			return err
 		}
@@ -194,6 +199,12 @@ func (s *Session) typed(ctx context.Context) error {
 			return s.over(ctx)
 		}
 		var in []ask.ConsoleInput
+		if v := s.viewer.Load(); v != nil && !(kind == websocket.MessageText && s.notes) {
+			if err := v.take(ctx, p); err != nil {
+				return s.over(ctx)
+			}
+			continue
+		}
 		if kind == websocket.MessageText && s.notes {
 			var o Order
 			if err := json.Unmarshal(p, &o); err != nil {

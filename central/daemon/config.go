@@ -48,6 +48,8 @@ type Config struct {
 	PublicEndpoint string
 	// CORSOrigins are those, SCHEME://HOST[:PORT], whose pages may use the API from a browser.
 	CORSOrigins []string
+	// NoVNC is a folder with noVNC, of which a page for people is made; empty: there is none.
+	NoVNC string
 	// Hosts are names by which clients may address an API that serves everybody, besides
 	// addresses, localhost and the public endpoint's; "*": every name. On loopback others
 	// are refused; elsewhere only if there are any.

@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/central/sites"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/strangers"
+	"github.com/ironyard/ironyard/central/viewerpage"
 	"github.com/ironyard/ironyard/central/watchdog"
 	"github.com/ironyard/ironyard/central/watched"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -90,7 +91,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 		Audit: trail, Feed: changes, TrustedProxies: cfg.TrustedProxies, Store: db, Roster: members, Ask: askclient.New(open.Conn), Away: away, Key: cfg.Key, Groups: keys,
 		Log: cfg.Log, PublicEndpoint: cfg.PublicEndpoint, CORSOrigins: cfg.CORSOrigins, NoRamdiskEndpoints: cfg.NoRamdiskEndpoints, MaxRequests: cfg.MaxRequests, Strangers: budget, LockWait: cmp.Or(cfg.LockWait, api.DefaultLockWait),
 		LookupAnyState: cfg.LookupAnyState, DisallowedSteps: cfg.DisallowedSteps, Nodes: cfg.Nodes, Discovery: cfg.Discovery, Inspection: cfg.Inspection, Calls: calls,
-		Consoles: m, Stopping: ctx.Done()})
+		Consoles: m, ConsolePage: consolePage(&cfg), Stopping: ctx.Done()})
 
 	told.render = handler.Notifications
 	watch := &observer{db: db, sites: open, buses: buses, ingest: in, strangers: budget, metrics: m}
@@ -135,6 +136,14 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	}
 	cfg.Log.Info("central is ready", "endpoint", front.endpoint, "database", db.Engine())
 	return g.Wait()
+}
+
+// consolePage is below which path people see graphical consoles, empty for none.
+func consolePage(cfg *Config) string {
+	if cfg.NoVNC == "" {
+		return ""
+	}
+	return viewerpage.Pages
 }
 
 // openDatabase opens the database, with the schema of this program.

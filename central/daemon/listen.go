@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/enrol"
+	"github.com/ironyard/ironyard/central/viewerpage"
 	"github.com/ironyard/ironyard/central/watched"
 )
 
@@ -48,6 +49,13 @@ func (f *front) open(cfg *Config, watch *observer, handler http.Handler, authori
 	all := handler
 	if cfg.Observe == "" {
 		all = beside(watch, handler)
+	}
+	if cfg.NoVNC != "" {
+		pages, err := viewerpage.New(cfg.NoVNC, all)
+		if err != nil {
+			return err
+		}
+		all = pages
 	}
 	all = guardHosts(cfg, all)
 	config, err := serverTLS(cfg, authority, g)

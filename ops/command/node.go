@@ -7,7 +7,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -18,13 +20,15 @@ import (
 )
 
 type nodeCommand struct {
-	Console nodeConsole `cmd:"" help:"Open the console of a node in this terminal. Credentials are those of the OS_* variables, as for baremetal."`
+	Console nodeConsole `cmd:"" help:"Open the console of a node: a serial one in this terminal, a graphical one for viewers of VNC (--listen). Credentials are those of the OS_* variables, as for baremetal."`
 }
 
 type nodeConsole struct {
 	Node string `arg:"" help:"Name or UUID of the node."`
 	Log  bool   `help:"Show what the machine wrote last, up to 256 KiB, and end."`
 	Read bool   `help:"Only look: nothing is typed into the console."`
+
+	Listen string `help:"Listen here for viewers of VNC, and give each a session of the node's graphical console. A loopback address: who reaches it types with your rights." placeholder:"127.0.0.1:5900"`
 }
 
 // Run opens the console.
@@ -36,6 +40,15 @@ func (c nodeConsole) Run(ctx context.Context) error {
 	target.Node = c.Node
 	if c.Log {
 		return terminal.Log(ctx, target, os.Stdout)
+	}
+	info, err := terminal.Show(ctx, target)
+	switch {
+	case err != nil:
+		return err
+	case c.Listen != "":
+		return c.forward(ctx, target, info)
+	case info.Graphical():
+		return fmt.Errorf("the console of %s is a graphical one: run `ironyard node console --listen 127.0.0.1:5900 %s` and connect a viewer of VNC to it, or open %s", c.Node, c.Node, info.Console.URL)
 	}
 	conn, err := terminal.Dial(ctx, target)
 	if err != nil {
@@ -54,6 +67,27 @@ func (c nodeConsole) Run(ctx context.Context) error {
 		fmt.Fprintf(os.Stderr, "Console of %s. %s\r\n", c.Node, terminal.Help)
 	}
 	return terminal.Attach(ctx, conn, os.Stdin, os.Stdout)
+}
+
+// forward lets viewers of VNC connect.
+func (c nodeConsole) forward(ctx context.Context, target terminal.Target, info terminal.Info) error {
+	at, err := netip.ParseAddrPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %q: give an address and a port, such as 127.0.0.1:5900", c.Listen)
+	case !at.Addr().IsLoopback():
+		return fmt.Errorf("--listen %s is no loopback address: who reaches it would type with your rights. To reach it from elsewhere, use ssh -L", c.Listen)
+	case !info.Enabled:
+		return fmt.Errorf("the console of %s is not enabled: run `baremetal node console enable %s`", c.Node, c.Node)
+	case !info.Graphical():
+		return fmt.Errorf("the console of %s is no graphical one (its type is %q): leave out --listen", c.Node, info.Console.Type)
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "The console of %s is at %s for viewers of VNC, until this command ends.\n", c.Node, l.Addr())
+	return terminal.Forward(ctx, target, l, func(text string) { fmt.Fprintln(os.Stderr, text) })
 }
 
 // apiTarget reads the OS_* variables that Ironic's clients read: OS_AUTH_TYPE none or http_basic with OS_ENDPOINT, else

@@ -101,6 +101,7 @@ type end struct{ bound, seen string }
 var ends = map[string]end{
 	"rackd/iscsi/disk.go Wait tries again":                         {"tries", "last_error of the step"},
 	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
+	"central/console/viewer.go insist tries again":                 {"openedWithin, or ViewerSilent once it is open", "the session's notes, and the reason of its end"},
 	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
 	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn after the order", "last_error of the work"},
 	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},

@@ -1,4 +1,5 @@
-// Package terminal is a terminal on the console of a node: the client of central/console.
+// Package terminal is a terminal on the serial console of a node, and a port for viewers of a graphical one: the client of
+// central/console.
 //
 // It may import github.com/coder/websocket and protocol. It holds the escapes that a person types, and shows notes beside what
 // the machine writes. It makes no terminal raw: its caller does.
@@ -30,8 +31,18 @@ type Target struct {
 	Client *http.Client
 }
 
+func (t Target) client() *http.Client {
+	if t.Client == nil {
+		return http.DefaultClient
+	}
+	return t.Client
+}
+
 func (t Target) url(part string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(t.Base, "/"), "/v1") + "/v1/nodes/" + url.PathEscape(t.Node) + "/states/console/" + part
+	if part != "" {
+		part = "/" + part
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(t.Base, "/"), "/v1") + "/v1/nodes/" + url.PathEscape(t.Node) + "/states/console" + part
 }
 
 // version lets a node be named by its name.
@@ -80,11 +91,7 @@ func Log(ctx context.Context, t Target, out io.Writer) error {
 		return err
 	}
 	req.Header = t.headers()
-	client := t.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := t.client().Do(req)
 	if err != nil {
 		return fmt.Errorf("read the console's log of %s: %w", t.Node, err)
 	}

@@ -37,6 +37,10 @@ const (
 	Console              Method = "console"         // → map[string]any
 	ReadConsole          Method = "read_console"    // ConsoleRead → ConsoleOutput
 	WriteConsole         Method = "write_console"   // ConsoleInput →
+	OpenViewer           Method = "open_viewer"     // Viewer →
+	ReadViewer           Method = "read_viewer"     // ViewerRead → ViewerOutput
+	WriteViewer          Method = "write_viewer"    // ViewerInput →
+	CloseViewer          Method = "close_viewer"    // Viewer →
 	Indicators           Method = "indicators"      // → []hardware.Indicator
 	GetIndicator         Method = "get_indicator"   // Indicator → Indicator
 	SetIndicator         Method = "set_indicator"   // Indicator →

@@ -14,7 +14,13 @@ const (
 
 // OfConsole reports whether m is about an open console. A rackd answers from what it holds open, and may keep the question
 // for ConsoleWait.
-func (m Method) OfConsole() bool { return m == ReadConsole || m == WriteConsole }
+func (m Method) OfConsole() bool {
+	switch m {
+	case ReadConsole, WriteConsole, OpenViewer, ReadViewer, WriteViewer, CloseViewer:
+		return true
+	}
+	return false
+}
 
 // ConsoleRead asks for what a machine wrote to its console.
 type ConsoleRead struct {
@@ -40,6 +46,8 @@ type ConsoleOutput struct {
 	Lost int64 `json:"lost,omitempty"`
 	// State is "open", or why the console is not open now.
 	State string `json:"state"`
+	// Graphical: the console is a graphical one, of which nothing is kept. It has viewers (OpenViewer).
+	Graphical bool `json:"graphical,omitempty"`
 }
 
 // ConsoleOpen is the state of a console that is open.

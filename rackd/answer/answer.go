@@ -68,6 +68,10 @@ type Agents interface {
 type Consoles interface {
 	Read(ctx context.Context, node string, q ask.ConsoleRead) (ask.ConsoleOutput, error)
 	Write(ctx context.Context, node string, q ask.ConsoleInput) error
+	OpenViewer(ctx context.Context, node string, q ask.Viewer) error
+	ReadViewer(ctx context.Context, node string, q ask.ViewerRead) (ask.ViewerOutput, error)
+	WriteViewer(ctx context.Context, node string, q ask.ViewerInput) error
+	CloseViewer(node string, q ask.Viewer)
 }
 
 // Config of a Desk.

@@ -17,16 +17,39 @@ func (d *Desk) answerConsole(ctx context.Context, q ask.Request) (any, error) {
 	if d.cfg.Consoles == nil {
 		return nil, &ask.Error{Status: http.StatusServiceUnavailable, Message: errNoConsoles.Error()}
 	}
-	if q.Method == ask.ReadConsole {
+	switch q.Method {
+	case ask.ReadConsole:
 		args, err := arguments[ask.ConsoleRead](q)
 		if err != nil {
 			return nil, err
 		}
 		return d.cfg.Consoles.Read(ctx, q.Node, args)
+	case ask.WriteConsole:
+		args, err := arguments[ask.ConsoleInput](q)
+		if err != nil {
+			return nil, err
+		}
+		return struct{}{}, d.cfg.Consoles.Write(ctx, q.Node, args)
+	case ask.ReadViewer:
+		args, err := arguments[ask.ViewerRead](q)
+		if err != nil {
+			return nil, err
+		}
+		return d.cfg.Consoles.ReadViewer(ctx, q.Node, args)
+	case ask.WriteViewer:
+		args, err := arguments[ask.ViewerInput](q)
+		if err != nil {
+			return nil, err
+		}
+		return struct{}{}, d.cfg.Consoles.WriteViewer(ctx, q.Node, args)
 	}
-	args, err := arguments[ask.ConsoleInput](q)
+	args, err := arguments[ask.Viewer](q)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, d.cfg.Consoles.Write(ctx, q.Node, args)
+	if q.Method == ask.OpenViewer {
+		return struct{}{}, d.cfg.Consoles.OpenViewer(ctx, q.Node, args)
+	}
+	d.cfg.Consoles.CloseViewer(q.Node, args)
+	return struct{}{}, nil
 }

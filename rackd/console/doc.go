@@ -1,4 +1,5 @@
-// Package console holds open the consoles of a rackd's nodes and keeps what their machines wrote last.
+// Package console holds open the serial consoles of a rackd's nodes and keeps what their machines wrote last. It opens graphical ones
+// for their viewers, and keeps nothing of those.
 //
 // It may import protocol and rackd/driver; it declares what else it needs. Invariants:
 //   - A console is held while the node's document says that it is enabled, by the rackd that owns the node, and by no other.
@@ -8,6 +9,8 @@
 //   - A log belongs to one tenancy of the node (node.Document.Tenancy). Another one begins empty, and a question of another
 //     tenancy is refused.
 //   - A log is in memory only: LogBytes for each console, MaxConsoles consoles.
+//   - A viewer of a graphical console has a line of its own, from its first question until questions about it end. Each byte is
+//     passed on, in order and once: a slow viewer slows its own line down. At most ahead bytes wait for it.
 //   - What is typed passes the fence. Nothing that is typed or written goes to a log or an error.
 package console
 
@@ -65,7 +68,9 @@ type Config struct {
 	Nodes     Nodes
 	Documents Documents
 	Members   Members
-	Metrics   Metrics
+	// Hardware tells which console a node has.
+	Hardware *driver.Registry
+	Metrics  Metrics
 	// Again are the first and the longest pause before a console that has ended is opened again; default 1 s and 60 s.
 	Again, AgainAtMost time.Duration
 	Log                *slog.Logger

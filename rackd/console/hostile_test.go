@@ -115,7 +115,7 @@ func TestAPlaceThatIsLeftIsTaken(t *testing.T) {
 		for i := range MaxConsoles + 1 {
 			c.ids = append(c.ids, fmt.Sprintf("node-%04d", i))
 		}
-		k := New(Config{Name: "r1", Nodes: c, Documents: c, Members: c, Metrics: &counts{results: map[string]int{}}})
+		k := New(Config{Name: "r1", Nodes: c, Documents: c, Members: c, Hardware: hw, Metrics: &counts{results: map[string]int{}}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- k.Run(ctx) }()

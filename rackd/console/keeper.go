@@ -30,6 +30,8 @@ type Keeper struct {
 	kept map[string]kept
 	// leaving are the consoles that are held, or are being given back.
 	leaving sync.WaitGroup
+
+	views viewers
 }
 
 // New returns a keeper that is idle until Run.
@@ -99,6 +101,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(check)
 	defer tick.Stop()
 	defer k.leaving.Wait()
+	k.views.begin(ctx)
+	defer k.views.open.Wait()
 	k.RingChanged()
 	for {
 		select {
@@ -106,7 +110,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-k.nudged:
 		case <-tick.C:
+			viewed := k.views.nodes()
 			k.mu.Lock()
+			for _, id := range viewed {
+				k.dirty[id] = true
+			}
 			for id := range k.held {
 				k.dirty[id] = true
 			}
@@ -141,6 +149,7 @@ func (k *Keeper) changed() []string {
 
 // look begins or ends what is held of a node, or opens it again.
 func (k *Keeper) look(ctx context.Context, id string) {
+	k.lookAtViewers(id)
 	k.mu.Lock()
 	h := k.held[id]
 	k.mu.Unlock()
@@ -149,7 +158,7 @@ func (k *Keeper) look(ctx context.Context, id string) {
 		return
 	}
 	n := k.cfg.Documents.Node(id)
-	wanted := mine && n != nil && n.ConsoleEnabled
+	wanted := mine && n != nil && n.ConsoleEnabled && k.graphical(n) == nil
 	switch {
 	case h == nil && !wanted:
 	case h == nil:
@@ -236,6 +245,9 @@ var ErrChangedHands = errors.New("the node has changed hands")
 // Read answers ask.ReadConsole: what the machine wrote after a place in its log, or nothing when ctx or the question's own
 // time ends.
 func (k *Keeper) Read(ctx context.Context, id string, q ask.ConsoleRead) (ask.ConsoleOutput, error) {
+	if n := k.cfg.Documents.Node(id); n != nil && k.graphical(n) != nil {
+		return ask.ConsoleOutput{State: ask.ConsoleOpen, Graphical: true}, k.admits(id, q.Tenancy)
+	}
 	h, err := k.of(id)
 	if err != nil {
 		return ask.ConsoleOutput{}, err
@@ -253,6 +265,9 @@ func (k *Keeper) Read(ctx context.Context, id string, q ask.ConsoleRead) (ask.Co
 func (k *Keeper) Write(ctx context.Context, id string, q ask.ConsoleInput) error {
 	if len(q.Data) > ask.ConsoleTyped {
 		return fmt.Errorf("node %s: %d bytes were typed at once, and %d may be: %w", id, len(q.Data), ask.ConsoleTyped, driver.ErrInvalid)
+	}
+	if n := k.cfg.Documents.Node(id); n != nil && k.graphical(n) != nil {
+		return fmt.Errorf("node %s: its console is a graphical one: what speaks RFB waits for the server's greeting: %w", id, driver.ErrInvalid)
 	}
 	h, err := k.of(id)
 	if err != nil {

@@ -173,7 +173,7 @@ func with(t *testing.T, do func(*bench)) {
 			t.Fatal(err)
 		}
 		b.rack = &rack{owned: true, hw: hw, node: &node.Document{UUID: nodeA, Driver: fake.TypeName, ConsoleEnabled: true, Tenancy: "t1"}}
-		b.Keeper = New(Config{Name: "r1", Nodes: b.rack, Documents: b.rack, Members: b.rack, Metrics: b.told})
+		b.Keeper = New(Config{Name: "r1", Nodes: b.rack, Documents: b.rack, Members: b.rack, Hardware: b.rack.hw, Metrics: b.told})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.Run(ctx) }()

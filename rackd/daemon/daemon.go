@@ -253,7 +253,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
-	r.consoles = console.New(console.Config{Name: c.Name, Nodes: r.conductor, Documents: r.view, Members: r.lease, Metrics: m, Log: c.Log})
+	r.consoles = console.New(console.Config{Name: c.Name, Nodes: r.conductor, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Metrics: m, Log: c.Log})
 	ac := answer.Config{Name: c.Name, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Conductor: r.conductor, Agents: r.conductor, Consoles: r.consoles}
 	if r.cache != nil {
 		ac.BootScript = r.bootScript

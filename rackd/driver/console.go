@@ -14,7 +14,7 @@ type Console interface {
 	StartConsole(ctx context.Context, f Fence, n *node.Document) error
 	StopConsole(ctx context.Context, f Fence, n *node.Document) error
 	// Console says how to reach the console of a machine whose console was started: Ironic's console_info, with type and
-	// url. It is nil for a Serial console, of which central knows the URL.
+	// url. It is nil for a Serial console. Of what rackd carries, central knows the URL.
 	Console(ctx context.Context, n *node.Document) (map[string]any, error)
 }
 
@@ -25,6 +25,19 @@ type Serial interface {
 	// write to the BMC, also for the Line's. Errors are those of this package.
 	OpenConsole(ctx context.Context, f Fence, n *node.Document) (Line, error)
 }
+
+// Graphical is implemented by console interfaces that show pictures, by the protocol RFB (RFC 6143), as VNC does. Console tells the
+// type VNC.
+type Graphical interface {
+	Console
+	// OpenViewer opens a connection of a viewer's own, which begins with the server's greeting. The Line carries RFB in both
+	// directions. What is not RFB is refused with its first words. f is asked before each write to the BMC, also for the Line's.
+	// Errors are those of this package.
+	OpenViewer(ctx context.Context, f Fence, n *node.Document) (Line, error)
+}
+
+// VNC is the type of graphical consoles in console_info, as Ironic has it.
+const VNC = "vnc"
 
 // Line is a console that is open. One goroutine reads, another one may write or close meanwhile.
 type Line interface {

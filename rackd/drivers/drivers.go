@@ -140,7 +140,7 @@ func Open(o Options) (*Set, error) {
 		irmcType(irmcs, scci, lan, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
-		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}),
+		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}, driver.Named{Name: "libvirt-graphical", Impl: libvirt.Graphical{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
@@ -231,7 +231,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
-		"console":  {no("console"), redfishSerial(rf)},
+		"console":  {no("console"), redfishSerial(rf), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: rf}}},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
 		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
 		"rescue":   rescues(o),
@@ -300,9 +300,9 @@ func withManagement(t driver.Type, management ...driver.Named) driver.Type {
 	return t
 }
 
-// withConsole is a type with a console interface beside that of none, which stays the default.
-func withConsole(t driver.Type, console driver.Named) driver.Type {
-	t.Interfaces["console"] = append(t.Interfaces["console"], console)
+// withConsole is a type with console interfaces beside that of none, which stays the default.
+func withConsole(t driver.Type, consoles ...driver.Named) driver.Type {
+	t.Interfaces["console"] = append(t.Interfaces["console"], consoles...)
 	return t
 }
 

@@ -61,6 +61,14 @@ func ConsoleConformance(t *testing.T, start func(t *testing.T) *SerialPort) {
 	t.Run("opening asks the fence", func(t *testing.T) { checkOpeningFence(t, start) })
 }
 
+// Viewing holds a graphical console to the contract of serial ones: the line of a viewer carries bytes too.
+type Viewing struct{ driver.Graphical }
+
+// OpenConsole implements driver.Serial.
+func (v Viewing) OpenConsole(ctx context.Context, f driver.Fence, n *node.Document) (driver.Line, error) {
+	return v.OpenViewer(ctx, f, n)
+}
+
 // machine is what checks of errors need of a port.
 func (s *SerialPort) machine() *Machine { return &Machine{Node: s.Node, Secret: s.Secret} }
 

@@ -64,6 +64,8 @@ func (f *Fleet) Type() driver.Type {
 		case "bios", "console", "firmware", "inspect", "raid", "rescue", "vendor":
 			t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}})
 			switch kind {
+			case "console":
+				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "fake-graphical", Impl: graphical{base{f, kind}}})
 			case "inspect":
 				t.Interfaces[kind] = append(t.Interfaces[kind], driver.Named{Name: "agent", Impl: inBand{base{f, kind}}})
 			case "raid", "rescue":

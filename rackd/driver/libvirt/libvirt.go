@@ -1,8 +1,9 @@
 // Package libvirt is the power, management and console interfaces of virtual machines that libvirt keeps, over its RPC: by a
 // local socket, TLS or SSH.
 //
-// It may import rackd/driver, rackd/driver/bmc, rackd/driver/namedfile, rackd/driver/serialline, rackd/outbound, protocol,
-// go-libvirt and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/namedfile, rackd/driver/rfb, rackd/driver/serialline, rackd/outbound,
+// protocol, go-libvirt and golang.org/x/crypto/ssh. Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc.
+// Invariants:
 //   - A machine is the one that driver_info names. Who may change a node's ports, and not where its secrets are sent, does not choose it.
 //   - What a host sends is an error of that host at worst: go-libvirt reads what replies.go has looked at.
 //   - A boot device lasts: libvirt knows none for one start. It counts at the machine's next start, not at a reset.

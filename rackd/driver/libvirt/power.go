@@ -33,6 +33,11 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 			}
 			return do(s, domain)
 		})
+	return t.explain(n, doing, err)
+}
+
+// explain says what went wrong at the host.
+func (t target) explain(n *node.Document, doing string, err error) error {
 	return bmc.Attempt{Node: n, Doing: doing, Device: "libvirt", BMC: t.shown, User: t.user, Secrets: t.secrets(),
 		Fields: bmc.Fields{Address: fieldURI, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
 }

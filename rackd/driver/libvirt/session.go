@@ -102,15 +102,7 @@ func (s *session) shakeTLS(ctx context.Context, wire net.Conn, t target) error {
 
 // tunnel makes conn of libvirt's socket at the other end of an SSH connection.
 func (s *session) tunnel(ctx context.Context, t target) error {
-	host := bmc.SSH{Address: t.address(), User: t.user, Password: t.password, HostKey: t.hostKey, HostKeyField: fieldHostKey}
-	if t.key != "" {
-		signer, err := ssh.ParsePrivateKey([]byte(t.key))
-		if err != nil {
-			return invalid(err)
-		}
-		host.Key = signer
-	}
-	client, err := host.Dial(ctx, s.opts.ConnectTimeout, s.opts.Networks)
+	client, err := dialSSH(ctx, t, s.opts)
 	if err != nil {
 		return err
 	}
@@ -123,6 +115,19 @@ func (s *session) tunnel(ctx context.Context, t target) error {
 	}
 	s.conn, s.under = conn, func() { client.Close() }
 	return nil
+}
+
+// dialSSH logs in to the host.
+func dialSSH(ctx context.Context, t target, o Options) (*ssh.Client, error) {
+	host := bmc.SSH{Address: t.address(), User: t.user, Password: t.password, HostKey: t.hostKey, HostKeyField: fieldHostKey}
+	if t.key != "" {
+		signer, err := ssh.ParsePrivateKey([]byte(t.key))
+		if err != nil {
+			return nil, invalid(err)
+		}
+		host.Key = signer
+	}
+	return host.Dial(ctx, o.ConnectTimeout, o.Networks)
 }
 
 // Close implements bmc.Session.

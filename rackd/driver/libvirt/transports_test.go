@@ -152,20 +152,25 @@ func sshKey(t *testing.T) (private, public string) {
 	return string(pem.EncodeToMemory(block)), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(shown)))
 }
 
-// By SSH, a real sshd leads to libvirt's socket.
-func TestSSHWithLibvirtd(t *testing.T) {
-	d := newDaemon(t, nil)
-	dir, port := t.TempDir(), freePort(t)
+// sshServer is a real sshd, and who may log in to it.
+type sshServer struct {
+	dir, hostPublic, private string
+	port                     int
+	user                     string
+}
+
+func newSSHServer(t *testing.T) *sshServer {
+	t.Helper()
 	hostPrivate, hostPublic := sshKey(t)
 	private, public := sshKey(t)
-	other, otherPublic := sshKey(t)
 	who, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &sshServer{t.TempDir(), hostPublic, private, freePort(t), who.Username}
 	for name, text := range map[string]string{"host": hostPrivate, "authorized": public + "\n", "sshd_config": fmt.Sprintf(
-		"Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nAllowStreamLocalForwarding yes\n", port, dir, dir)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		"Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nAllowStreamLocalForwarding yes\n", s.port, s.dir, s.dir)} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,27 +180,38 @@ func TestSSHWithLibvirtd(t *testing.T) {
 		}
 	}
 	var said bytes.Buffer
-	sshd := exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
-	sshd.Stdout, sshd.Stderr = &said, &said
+	sshd := exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(s.dir, "sshd_config"))
+	sshd.Stdout, sshd.Stderr, sshd.WaitDelay = &said, &said, time.Second
 	if err := sshd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sshd.Process.Kill(); _ = sshd.Wait() })
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 		if err == nil {
 			conn.Close()
-			break
+			return s
 		}
 		if time.Now().After(end) {
 			t.Fatalf("sshd does not answer: %v\n%s", err, said.String())
 		}
 	}
+}
+
+// node is a machine at the libvirt behind the server.
+func (s *sshServer) node(kind, path, socket, domain string) *node.Document {
+	return &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{fieldURI: fmt.Sprintf("%s+ssh://127.0.0.1:%d/%s?socket=%s", kind, s.port, path, socket),
+		fieldDomain: domain, fieldUser: s.user, fieldPrivateKey: s.private, fieldHostKey: s.hostPublic}}
+}
+
+// By SSH, a real sshd leads to libvirt's socket.
+func TestSSHWithLibvirtd(t *testing.T) {
+	d, s := newDaemon(t, nil), newSSHServer(t)
+	other, otherPublic := sshKey(t)
 	dr := newDriver(t, Options{Networks: loopback})
-	n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{fieldURI: fmt.Sprintf("test+ssh://127.0.0.1:%d/default?socket=%s", port, d.socket), fieldDomain: "test",
-		fieldUser: who.Username, fieldPrivateKey: private, fieldHostKey: hostPublic}}
+	n := s.node("test", "default", d.socket, "test")
 	switched(t, d, dr, n)
 	refused(t, dr, "another key", with(n, map[string]any{fieldPrivateKey: other}), driver.ErrDenied)
 	refused(t, dr, "another host", with(n, map[string]any{fieldHostKey: otherPublic}), driver.ErrInvalid)
-	refused(t, dr, "no libvirt there", with(n, map[string]any{fieldURI: fmt.Sprintf("test+ssh://127.0.0.1:%d/default?socket=%s/nonesuch", port, dir)}), driver.ErrUnreachable)
+	refused(t, dr, "no libvirt there", s.node("test", "default", s.dir+"/nonesuch", "test"), driver.ErrUnreachable)
 }

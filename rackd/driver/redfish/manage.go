@@ -79,8 +79,9 @@ type manager struct {
 		ServiceEnabled        *bool
 		ConnectTypesSupported []string
 	}
-	NetworkProtocol ref
-	Actions         struct {
+	GraphicalConsole *picture
+	NetworkProtocol  ref
+	Actions          struct {
 		Reset struct {
 			Target  string   `json:"target"`
 			Allowed []string `json:"ResetType@Redfish.AllowableValues"`

@@ -72,6 +72,27 @@ var webConsoles = []struct{ firmware, model, path string }{
 	{"OpenBMC's bmcweb", "openbmc", "/console0"},
 }
 
+// rfbConsole is where a firmware has its graphical console as RFB in a WebSocket, by the manager's model in lower case.
+type rfbConsole struct{ firmware, model, path string }
+
+var rfbConsoles = []rfbConsole{{"OpenBMC's bmcweb, built with its option kvm", "openbmc", "/kvm/0"}}
+
+// ownPages are vendors whose graphical console is a page with a protocol of its own, by parts of the vendor's name in lower case. some:
+// other machines of theirs have OpenBMC, so that the BMC alone can tell.
+var ownPages = []struct {
+	console string
+	vendors []string
+	some    bool
+}{
+	{"the virtual console of an iDRAC", []string{"dell"}, false},
+	{"the video redirection of an iRMC", []string{"fujitsu", "fsas"}, false},
+	{"the vKVM of a CIMC", []string{"cisco"}, false},
+	{"the remote console of an iLO", []string{"hpe", "hewlett packard enterprise"}, true},
+	{"the remote console of an XCC", []string{"lenovo"}, true},
+	{"the iKVM of a BMC of Supermicro's", []string{"supermicro"}, true},
+	{"the H5Viewer of a MegaRAC", []string{"american megatrends", "ami"}, true},
+}
+
 // entryCommands are by what the command line of a manager enters the console, where its resources do not tell, by parts of the
 // vendor's name in lower case.
 var entryCommands = []struct {

@@ -1,8 +1,8 @@
 // Package redfish is the interfaces of machines whose BMC speaks Redfish: power, management, BIOS, firmware, RAID, inspection,
-// serial console and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
+// serial and graphical consoles and vendor methods, on top of gofish. What firmwares want in ways of their own is in quirks.go.
 //
-// It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/driver/serialline,
-// rackd/outbound, protocol, gofish, golang.org/x/crypto/ssh and github.com/coder/websocket.
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/bringup, rackd/driver/namedfile, rackd/driver/rfb,
+// rackd/driver/serialline, rackd/outbound, protocol, gofish, golang.org/x/crypto/ssh and github.com/coder/websocket.
 // Sessions, turns, courtesy, the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A session that the BMC has forgotten is opened again once.
 //   - Each write to a machine carries the work and its epoch in headers.

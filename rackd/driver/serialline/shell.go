@@ -110,11 +110,14 @@ func (s *shell) Break() error {
 	return err
 }
 
-// Alive implements Stream: any answer will do, also that there is no such request.
-func (s *shell) Alive(ctx context.Context) error {
+// Alive implements Stream.
+func (s *shell) Alive(ctx context.Context) error { return Answers(ctx, s.client) }
+
+// Answers waits for an answer of a server of SSH, as long as ctx allows: any will do, also that there is no such request.
+func Answers(ctx context.Context, client *ssh.Client) error {
 	answered := make(chan error, 1)
 	go func() { // until the answer, or Close
-		_, _, err := s.client.SendRequest("keepalive@openssh.com", true, nil)
+		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
 		answered <- err
 	}()
 	select {

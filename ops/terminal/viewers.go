@@ -1,0 +1,121 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/coder/websocket"
+)
+
+// Info is Ironic's console_info.
+type Info struct {
+	Enabled bool                       `json:"console_enabled"`
+	Console struct{ Type, URL string } `json:"console_info"`
+}
+
+// Graphical reports whether the console speaks RFB, as VNC viewers do.
+func (i Info) Graphical() bool { return i.Console.Type == "vnc" }
+
+// Show asks which console a node has.
+func Show(ctx context.Context, t Target) (info Info, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url(""), nil)
+	if err != nil {
+		return info, err
+	}
+	req.Header = t.headers()
+	resp, err := t.client().Do(req)
+	if err != nil {
+		return info, fmt.Errorf("look at the console of %s: %w", t.Node, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return info, fmt.Errorf("look at the console of %s: %s", t.Node, said(resp))
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&info); err != nil {
+		return info, fmt.Errorf("look at the console of %s: %w", t.Node, err)
+	}
+	return info, nil
+}
+
+// Forward gives each connection to l a session of a graphical console, until ctx ends. It closes l. tell gets what people are to know, a
+// line at a time; it may be called by several goroutines.
+func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	defer l.Close()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		viewer, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		all.Go(func() {
+			defer viewer.Close()
+			tell("a viewer has come from " + viewer.RemoteAddr().String())
+			tell("it has ended: " + carry(ctx, t, viewer, tell).Error())
+		})
+	}
+}
+
+// errLeft: the viewer has closed its connection.
+var errLeft = errors.New("the viewer has gone")
+
+// carry carries one viewer's RFB. It returns why that has ended.
+func carry(ctx context.Context, t Target, viewer net.Conn, tell func(string)) error {
+	conn, err := Dial(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer conn.CloseNow()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { viewer.Close() })()
+	go func() {
+		buf := make([]byte, 16<<10)
+		for {
+			n, err := viewer.Read(buf)
+			if n > 0 {
+				if sent := conn.Write(ctx, websocket.MessageBinary, buf[:n]); sent != nil {
+					return // the other direction says why
+				}
+			}
+			if err != nil {
+				farewell(conn)
+				cancel(errLeft)
+				return
+			}
+		}
+	}()
+	for {
+		kind, p, err := conn.Read(ctx)
+		switch closed, told := errors.AsType[websocket.CloseError](err); {
+		case context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case told:
+			return errors.New(closed.Reason)
+		case err != nil:
+			return err
+		}
+		if kind == websocket.MessageText {
+			var n struct{ State, Error string }
+			if json.Unmarshal(p, &n) == nil && n.State+n.Error != "" {
+				tell("console " + n.State + n.Error)
+			}
+			continue
+		}
+		if _, err := viewer.Write(p); err != nil {
+			farewell(conn)
+			return errLeft
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/rfb"
+	"github.com/ironyard/ironyard/rackd/driver/serialline"
+)
+
+// Graphical is the console interface libvirt-graphical: the machine's VNC display, on the host where its libvirt is. It is reached as
+// libvirt is: on rackd's own machine, or through SSH. A machine that is off has no display.
+type Graphical struct{ *Driver }
+
+// NamedSteps is empty.
+func (Graphical) NamedSteps(*node.Document) []driver.Step { return nil }
+
+// Validate checks driver_info.
+func (g Graphical) Validate(n *node.Document) error {
+	if err := g.Driver.Validate(n); err != nil {
+		return err
+	}
+	if t, err := parse(n); err != nil || t.transport != overTLS {
+		return err
+	}
+	return fmt.Errorf("node %s: driver_info: libvirt's TLS carries no display: give %s as qemu+ssh://HOST/system: %w", n.Label(), fieldURI, driver.ErrInvalid)
+}
+
+// StartConsole opens the display and gives it back, so that who asks for it hears what is in the way. Of a machine that is off it only
+// looks whether it is there: its display comes when it is started.
+func (g Graphical) StartConsole(ctx context.Context, f driver.Fence, n *node.Document) error {
+	if err := g.Validate(n); err != nil {
+		return err
+	}
+	state, err := g.PowerState(ctx, n)
+	if err != nil || state == driver.PowerOff {
+		return err
+	}
+	line, err := g.OpenViewer(ctx, f, n)
+	if err != nil {
+		return err
+	}
+	line.Close(ctx)
+	return nil
+}
+
+// StopConsole has nothing to do: viewers end with the console.
+func (Graphical) StopConsole(context.Context, driver.Fence, *node.Document) error { return nil }
+
+// Console tells the type.
+func (Graphical) Console(context.Context, *node.Document) (map[string]any, error) {
+	return map[string]any{"type": driver.VNC}, nil
+}
+
+const openingGraphical = "open the graphical console"
+
+// OpenViewer implements driver.Graphical.
+func (g Graphical) OpenViewer(ctx context.Context, f driver.Fence, n *node.Document) (driver.Line, error) {
+	if err := g.Validate(n); err != nil {
+		return nil, err
+	}
+	t, err := parse(n)
+	if err != nil {
+		return nil, err
+	}
+	var at display
+	err = g.with(ctx, n, openingGraphical, func(s *session, domain golibvirt.Domain) (err error) {
+		at, err = s.displayNow(ctx, domain)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	stream, err := dialDisplay(ctx, t, at, g.opts)
+	if err != nil {
+		return nil, t.explain(n, openingGraphical, err)
+	}
+	greeting, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
+	defer cancel()
+	if stream, err = rfb.Greeted(greeting, stream); err != nil {
+		return nil, t.explain(n, openingGraphical, err)
+	}
+	return serialline.New(stream, serialline.Options{Node: n, Fence: f, What: "the display of the machine at libvirt " + t.shown, Secrets: t.secrets()}), nil
+}
