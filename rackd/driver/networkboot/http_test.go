@@ -18,6 +18,15 @@ import (
 
 var both = rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKI: "u", RescueUKI: "ru"})
 
+// ofClass is a rack that has all, and for the class gpu a kernel and a ramdisk alone, or a program alone.
+func ofClass(has string) *rackramdisk.Shelf {
+	more := rackramdisk.Ramdisk{Class: "gpu", Kernel: "k2", Initramfs: "r2"}
+	if has == "uki" {
+		more = rackramdisk.Ramdisk{Class: "gpu", UKI: "u2"}
+	}
+	return rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKI: "u"}, more)
+}
+
 // rack is a rack with these files, which are looked at by nobody here.
 func rack(own bootfiles.Paths, more ...rackramdisk.Ramdisk) *rackramdisk.Shelf {
 	s, err := rackramdisk.New(own, more)
@@ -97,6 +106,11 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 		{HTTP(both), nil, nil, "bios", "only UEFI firmware"},
 		{HTTPIPXE().Interface, nil, nil, "bios", "only UEFI firmware"},
 		{HTTP(nil), nil, nil, "uefi", "boots no machines"},
+		{IPXE().Of(ofClass("uki")).Interface, nil, nil, "uefi", "driver_info has no deploy_kernel and deploy_ramdisk, and --ramdisk-for class=gpu has no kernel= and ramdisk="},
+		{PXE().Of(ofClass("uki")).Interface, map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", ""},
+		{HTTP(ofClass("uki")), nil, nil, "uefi", ""},
+		{HTTP(ofClass("kernel")), nil, nil, "uefi", "--ramdisk-for class=gpu has no uki="},
+		{HTTPIPXE().Of(ofClass("kernel")).Interface, nil, nil, "uefi", ""},
 		{HTTP(rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r"})), nil, nil, "uefi", "rackd --uki"},
 		{HTTP(both), map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", "http-ipxe"},
 		{HTTPIPXE().Interface, map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", ""},
@@ -106,6 +120,7 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 	} {
 		n := drivertest.NewRig().Node
 		n.DriverInfo, n.InstanceInfo, n.Properties = c.driver, c.instance, map[string]any{"capabilities": "boot_mode:" + c.mode}
+		n.ResourceClass = "gpu"
 		err := c.boot.Validate(n)
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v, %v, %v, %s: %v, want %q", c.boot, c.driver, c.instance, c.mode, err, c.want)
