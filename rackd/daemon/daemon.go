@@ -48,6 +48,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/periodic"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
