@@ -40,6 +40,10 @@ func (d *Deployer) ExportVolume(ctx context.Context, rules hints.Rules, node str
 		return none, err
 	}
 	decision, err := d.decide(ctx, rules, true)
+	if err != nil && len(decision.Spared) > 0 {
+		spared := decision.Spared[0]
+		err = fmt.Errorf("%w; disk %s is not exported: %s", err, spared.Disk.Name, spared.Why)
+	}
 	if err != nil {
 		return none, err
 	}
