@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/deploy"
@@ -25,7 +26,9 @@ type step struct {
 	Repeatable bool `json:"ironyard_repeatable"`
 	// Takes are the arguments, by name.
 	Takes map[string]argument `json:"argsinfo,omitempty"`
-	run   func(context.Context, Deps, agentapi.StepParams, command.Call) (any, error)
+	// secrets are arguments that no answer repeats.
+	secrets []string
+	run     func(context.Context, Deps, agentapi.StepParams, command.Call) (any, error)
 }
 
 type argument struct {
@@ -42,15 +45,18 @@ var image = map[string]argument{
 var deploySteps = []step{
 	{Step: "write_image", Interface: "deploy", Repeatable: true, Takes: image, run: writeImage},
 	{Step: "erase_devices_metadata", Interface: "deploy", Repeatable: true, run: eraseMetadata},
+	exportVolume,
 }
 
 var cleanSteps = []step{
 	{Step: "erase_devices_metadata", Priority: 99, Interface: "deploy", Abortable: true, Repeatable: true, run: eraseMetadata},
 	{Step: "erase_devices", Priority: 10, Interface: "deploy", Abortable: true, Repeatable: true, run: erase},
+	exportVolume,
 }
 
 var serviceSteps = []step{
 	{Step: "write_image", Interface: "deploy", Repeatable: true, Takes: image, run: writeImage},
+	exportVolume,
 }
 
 func getServiceSteps(d Deps) command.Spec {
@@ -101,10 +107,24 @@ func execute(d Deps, name, kind string, steps []step) command.Spec {
 			if err != nil {
 				return nil, err
 			}
-			return map[string]any{kind + "_result": result, kind + "_step": p.Step}, nil
+			return map[string]any{kind + "_result": result, kind + "_step": s.shown(p.Step)}, nil
 		}
 		return nil, &deploy.ParamError{Reason: fmt.Sprintf("this agent has no %s step %q", kind, wanted)}
 	}}
+}
+
+// shown is an order to run the step, without its secrets.
+func (s step) shown(order map[string]any) map[string]any {
+	args, given := order["args"].(map[string]any)
+	if !given || len(s.secrets) == 0 {
+		return order
+	}
+	order, args = maps.Clone(order), maps.Clone(args)
+	for _, name := range s.secrets {
+		delete(args, name)
+	}
+	order["args"] = args
+	return order
 }
 
 // writeImage is prepare_image as a step: its arguments are the command's params.

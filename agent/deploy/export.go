@@ -65,7 +65,7 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	if err := d.emptied(dev.Name, p.WipeDiskMetadata); err != nil {
 		return none, err
 	}
-	port, err := d.Target.Start(ctx, dev.Name, iscsitarget.Options{IQN: p.IQN, Initiator: p.Initiator, Port: p.PortalPort, From: from,
+	port, err := d.Target.Start(ctx, dev.Name, iscsitarget.Options{IQN: p.IQN, Initiator: p.Initiator, Port: p.PortalPort, From: []netip.Prefix{netip.PrefixFrom(from, from.BitLen())},
 		User: p.User, Secret: p.Secret, TargetUser: p.TargetUser, TargetSecret: p.TargetSecret})
 	if err != nil {
 		return none, err

@@ -20,7 +20,7 @@ import (
 // plug stands for the kernel's target: it notes which disk is out.
 type plug struct {
 	out  string
-	from netip.Addr
+	got  iscsitarget.Options
 	ends int
 }
 
@@ -29,7 +29,7 @@ func (p *plug) Start(_ context.Context, disk string, o iscsitarget.Options) (int
 	if p.out != "" {
 		return 0, errors.New("a target is there already")
 	}
-	p.out, p.from = disk, o.From
+	p.out, p.got = disk, o
 	return 3260, nil
 }
 
@@ -69,8 +69,8 @@ func TestExportAndFinish(t *testing.T) {
 	}
 	order.ImageBytes = size
 	first, err := d.Export(t.Context(), order, from)
-	if err != nil || p.out != path || p.from != from || first.RootDevice != path || first.Disk == "" || first.LUN != 1 {
-		t.Fatalf("%+v, %v, out %q for %s", first, err, p.out, p.from)
+	if err != nil || p.out != path || len(p.got.From) != 1 || p.got.From[0] != netip.PrefixFrom(from, 32) || p.got.Lasts || first.RootDevice != path || first.Disk == "" || first.LUN != 1 {
+		t.Fatalf("%+v, %v, out %q for %s", first, err, p.out, p.got.From)
 	}
 	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b[:1<<20], make([]byte, 1<<20)) || b[2<<20] != 0xd7 {
 		t.Errorf("the ends are not wiped, or more is (%v)", err)

@@ -1,11 +1,11 @@
 // Package iscsitarget makes one disk of the machine an iSCSI target: the kernel's (LIO), set up by configfs.
 //
 // It owns everything below the kernel's target folder, and the gate before it. It may import agent/kmod. Invariants:
-//   - The kernel's target listens on loopback alone. Who comes from outside comes through the gate, which takes in one
-//     address and ends with the target.
-//   - One initiator name may log in, by CHAP in both directions, with secrets that this call was given.
+//   - The kernel's target listens on loopback alone. Who comes from outside comes through the gate, which takes in the
+//     addresses that it was told and ends with the target.
+//   - One initiator name may log in, by CHAP, with secrets that this call was given. The target shows one too, where it was given one.
 //   - There is at most one target. Another Start ends the one before, and its sessions, first.
-//   - A target without a connection for Idle ends by itself.
+//   - A target without a connection for Idle ends by itself, unless it is one that lasts.
 //   - After Stop the disk is free: no initiator can write to it.
 package iscsitarget
 
@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,11 +42,16 @@ type Options struct {
 	IQN, Initiator string
 	// Port of the gate, at all addresses of the machine; 0: any.
 	Port int
-	// From is the address that the gate takes in.
-	From netip.Addr
-	// User and Secret are what the initiator shows; TargetUser and TargetSecret what the target shows.
+	// From are the networks whose addresses the gate takes in.
+	From []netip.Prefix
+	// User and Secret are what the initiator shows; TargetUser and TargetSecret what the target shows, both empty: nothing.
 	User, Secret, TargetUser, TargetSecret string
+	// Lasts: the target stays without a connection.
+	Lasts bool
 }
+
+// mutual reports whether the target shows who it is.
+func (o Options) mutual() bool { return o.TargetUser != "" || o.TargetSecret != "" }
 
 // Error says that a target could not be made or ended.
 type Error struct {
@@ -92,13 +98,17 @@ func (o Options) check() error {
 			return fmt.Errorf("%.60q is no name of iSCSI", n)
 		}
 	}
-	for _, s := range []string{o.User, o.Secret, o.TargetUser, o.TargetSecret} {
-		if len(s) < 8 || len(s) > 255 || strings.ContainsAny(s, " \t\r\n\x00") {
-			return errors.New("CHAP needs a name and a secret of each side, of 8 to 255 characters without spaces")
+	shown := [][2]string{{o.User, o.Secret}}
+	if o.mutual() {
+		shown = append(shown, [2]string{o.TargetUser, o.TargetSecret})
+	}
+	for _, s := range shown {
+		if s[0] == "" || len(s[0]) > 255 || len(s[1]) < 8 || len(s[1]) > 255 || strings.ContainsAny(s[0]+s[1], " \t\r\n\x00") {
+			return errors.New("CHAP needs a name of up to 255 characters and a secret of 8 to 255 of each side that shows who it is, without spaces")
 		}
 	}
-	if !o.From.IsValid() || o.Port < 0 || o.Port > 65535 || o.Port == insidePort {
-		return fmt.Errorf("the address that may come in is missing, or port %d cannot be used", o.Port)
+	if len(o.From) == 0 || slices.ContainsFunc(o.From, func(p netip.Prefix) bool { return !p.IsValid() }) || o.Port < 0 || o.Port > 65535 || o.Port == insidePort {
+		return fmt.Errorf("the addresses that may come in are missing, or port %d cannot be used", o.Port)
 	}
 	return nil
 }
@@ -127,6 +137,10 @@ func (s *Server) Start(ctx context.Context, disk string, o Options) (port int, e
 		return 0, errors.Join(&Error{"listen on port " + strconv.Itoa(o.Port), err}, s.remove())
 	}
 	g := s.gate
+	if o.Lasts {
+		s.Log.Info("iSCSI target that lasts", "iqn", o.IQN, "disk", disk, "port", g.port, "for", o.From)
+		return g.port, nil
+	}
 	go g.watch(idle, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -211,8 +225,13 @@ func build(disk string, o Options) error {
 			attribute{group + "/param/MaxBurstLength", "1048576"}, attribute{group + "/param/InitialR2T", "No"}, attribute{group + "/param/ImmediateData", "Yes"}),
 		made(acl), made(filepath.Join(acl, "lun_"+strconv.Itoa(LUN))),
 		func() error { return os.Symlink(lun, acl+"/lun_"+strconv.Itoa(LUN)+"/disk") },
-		write(attribute{acl + "/auth/userid", o.User}, attribute{acl + "/auth/password", o.Secret},
-			attribute{acl + "/auth/userid_mutual", o.TargetUser}, attribute{acl + "/auth/password_mutual", o.TargetSecret}),
+		write(attribute{acl + "/auth/userid", o.User}, attribute{acl + "/auth/password", o.Secret}),
+		func() error {
+			if !o.mutual() {
+				return nil
+			}
+			return write(attribute{acl + "/auth/userid_mutual", o.TargetUser}, attribute{acl + "/auth/password_mutual", o.TargetSecret})()
+		},
 		made(filepath.Join(group, "np", inside)),
 		write(attribute{group + "/enable", "1"}),
 	} {

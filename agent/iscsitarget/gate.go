@@ -6,14 +6,15 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// gate is the door to a target on loopback: it takes in one address, and copies what that says.
+// gate is the door to a target on loopback: it takes in the addresses of some networks, and copies what they say.
 type gate struct {
-	from   netip.Addr
+	from   []netip.Prefix
 	inside string
 	log    *slog.Logger
 	port   int
@@ -30,13 +31,13 @@ type gate struct {
 }
 
 // open opens the gate to a server on loopback.
-func open(ctx context.Context, port int, from netip.Addr, inside string, log *slog.Logger) (*gate, error) {
+func open(ctx context.Context, port int, from []netip.Prefix, inside string, log *slog.Logger) (*gate, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{from: from.Unmap(), inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
+	g := &gate{from: from, inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
 		conns: map[net.Conn]bool{}}
 	g.wg.Go(g.accept)
 	return g, nil
@@ -53,7 +54,7 @@ func (g *gate) accept() {
 			return
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		if err != nil || at.Addr().Unmap().WithZone("") != g.from.WithZone("") {
+		if err != nil || !g.admits(at.Addr()) {
 			if away++; away <= mostTurnedAway {
 				g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String(), "further_are_logged", away < mostTurnedAway)
 			}
@@ -62,6 +63,12 @@ func (g *gate) accept() {
 		}
 		g.wg.Go(func() { g.pass(c) })
 	}
+}
+
+// admits reports whether an address may come in.
+func (g *gate) admits(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(g.from, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // keep remembers a connection, to close it with the gate; false: the gate is closed.

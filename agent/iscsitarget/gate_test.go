@@ -1,6 +1,7 @@
 package iscsitarget
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,9 +49,25 @@ func dial(t *testing.T, g *gate, from string) net.Conn {
 	return c
 }
 
+// one is the network of one address.
+func one(address string) []netip.Prefix {
+	a := netip.MustParseAddr(address)
+	return []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
+}
+
+// A gate for several networks takes in the addresses of each, however they are written.
+func TestGateAdmits(t *testing.T) {
+	g := &gate{from: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fe80::/64")}}
+	for text, want := range map[string]bool{"10.0.0.9": true, "::ffff:10.0.0.9": true, "10.0.1.9": false, "fe80::1%eth0": true, "fd00::1": false} {
+		if got := g.admits(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 // The gate copies for one address, turns others away, and ends what runs when it closes.
 func TestGateLetsOneAddressIn(t *testing.T) {
-	g, err := open(t.Context(), 0, netip.MustParseAddr("::ffff:127.0.0.2"), echo(t), slog.New(slog.DiscardHandler))
+	g, err := open(t.Context(), 0, one("127.0.0.2"), echo(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +97,7 @@ func TestGateLetsOneAddressIn(t *testing.T) {
 // Strangers who come again and again displace no other lines of the agent's log.
 func TestStrangersFillNoLog(t *testing.T) {
 	lines := &lineCount{}
-	g, err := open(t.Context(), 0, netip.MustParseAddr("127.0.0.2"), echo(t), slog.New(slog.NewTextHandler(lines, nil)))
+	g, err := open(t.Context(), 0, one("127.0.0.2"), echo(t), slog.New(slog.NewTextHandler(lines, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +122,7 @@ func (l *lineCount) Write(p []byte) (int, error) {
 
 // A gate without connections ends; one with a connection stays.
 func TestGateEndsWhenIdle(t *testing.T) {
-	g, err := open(t.Context(), 0, netip.MustParseAddr("127.0.0.1"), echo(t), slog.New(slog.DiscardHandler))
+	g, err := open(t.Context(), 0, one("127.0.0.1"), echo(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +156,11 @@ func TestGateEndsWhenIdle(t *testing.T) {
 
 // What is no name or secret reaches neither a path nor an attribute of the kernel.
 func TestOptionsAreChecked(t *testing.T) {
-	good := Options{IQN: "iqn.2008-10.org.openstack:0198", Initiator: "iqn.2026-11.dev.ironyard:a1", Port: 3260, From: netip.MustParseAddr("10.0.0.1"),
+	good := Options{IQN: "iqn.2008-10.org.openstack:0198", Initiator: "iqn.2026-11.dev.ironyard:a1", Port: 3260, From: one("10.0.0.1"),
 		User: "rackd-01", Secret: "0123456789abcdef", TargetUser: "agent-01", TargetSecret: "fedcba9876543210"}
-	if err := good.check(); err != nil {
+	alone := good
+	alone.TargetUser, alone.TargetSecret = "", ""
+	if err := errors.Join(good.check(), alone.check()); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Options){
@@ -151,7 +170,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a long name":     func(o *Options) { o.Initiator = "iqn.2008-10.org:" + strings.Repeat("a", 223) },
 		"a line":          func(o *Options) { o.Secret = "0123456789abcdef\nx" },
 		"a short secret":  func(o *Options) { o.TargetSecret = "1" },
-		"nobody":          func(o *Options) { o.From = netip.Addr{} },
+		"nobody":          func(o *Options) { o.From = nil },
+		"no network":      func(o *Options) { o.From = []netip.Prefix{{}} },
+		"half a target":   func(o *Options) { o.TargetUser = "" },
 		"the inside port": func(o *Options) { o.Port = insidePort },
 	} {
 		o := good

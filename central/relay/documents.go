@@ -29,7 +29,7 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 		}
 		return groupKey.SealFields(label, open), nil
 	}
-	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, Generation: n.Generation,
+	d := &node.Document{UUID: n.UUID, Name: n.Name, Group: n.ConductorGroup, Driver: n.Driver, ResourceClass: n.ResourceClass, Generation: n.Generation,
 		Revision: n.Revision, Interfaces: n.Interfaces, Properties: n.Properties, InstanceUUID: n.InstanceUUID,
 		Traits: n.Traits, State: n.ProvisionState, Maintenance: n.Maintenance, Fault: n.Fault, AutomatedClean: n.AutomatedClean,
 		DisablePowerOff: n.DisablePowerOff, Retired: n.Retired, Protected: n.Protected, ConsoleEnabled: n.ConsoleEnabled, Tenancy: n.Tenancy(),

@@ -12,7 +12,7 @@ import (
 // for each.
 var unseenColumns = []string{
 	"updated_at", "rack_revision", "empty_texts",
-	"resource_class", "lent_to", "description", "shard", "parent_node", "chassis_uuid", "allocation_uuid", "instance_name",
+	"lent_to", "description", "shard", "parent_node", "chassis_uuid", "allocation_uuid", "instance_name",
 	"extra", "protected_reason", "retired_reason", "maintenance_why",
 }
 

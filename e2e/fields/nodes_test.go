@@ -46,7 +46,7 @@ var nodes = joined(interfaces("bios", "boot", "console", "deploy", "firmware", "
 	"nodes protected": by("central/dispatch.forbidden", "central/api.checkDelete").refusing(refusal{in: "active",
 		set: `[{"op":"replace","path":"/protected","value":true}]`, method: "PUT", path: "/v1/nodes/{n}/states/provision", body: `{"target":"deleted"}`, status: 403, words: "is protected and cannot be undeployed, rebuilt or deleted"}),
 	"nodes protected_reason": kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/protected_reason","value":"x"}]`, status: 400, words: "protected_reason field can only be set when protected is True"}),
-	"nodes resource_class":   by("central/allocation.suits"),
+	"nodes resource_class":   by("central/allocation.suits", "rackd/rackramdisk.Of"),
 	"nodes retired":          by("central/allocation.suits", "central/dispatch.forbidden", "rackd/conductor/runner.finish"),
 	"nodes retired_reason":   kept("A text for people.").refusing(refusal{method: "PATCH", path: "/v1/nodes/{n}", body: `[{"op":"replace","path":"/retired_reason","value":"x"}]`, status: 400, words: "retired_reason field can only be set when retired is True"}),
 	"nodes shard":            by("central/api.nodeQuery"),

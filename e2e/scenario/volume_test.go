@@ -217,3 +217,64 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 	fromVolume(ctx, t, id, name)
 	undeployed(ctx, t, id)
 }
+
+var exportedAt = regexp.MustCompile(`target_portal (\S+), target_iqn (\S+), target_lun 1`)
+
+// A machine without an image of its own boots from the disk of another, on which that one's deploy has put a system: a service of the
+// other exports it, and holds. With the end of the service the volume is gone, and the other runs from its disk again.
+func TestVolumeOnAnotherMachinesDisk(t *testing.T) {
+	needsTime(t)
+	ctx := limit(t, 20*time.Minute)
+	o := theRack.Operator
+	store := enrolled(ctx, t, "bios-0", nil)
+	if err := o.MakeAvailable(ctx, store); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, store, qcow2()); err != nil {
+		t.Fatal(err)
+	}
+	deployed(ctx, t, store, "bios-0")
+	if err := o.Provision(ctx, store, map[string]any{"target": "service", "service_steps": []any{
+		map[string]any{"interface": "deploy", "step": "export_volume", "args": map[string]any{"initiator": initiatorIQN, "auth_username": volumeUser, "auth_password": volumeSecret, "disk": map[string]any{"name": "/dev/vda"}}},
+		map[string]any{"interface": "deploy", "step": "hold"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, store, provision.ServiceHold); err != nil {
+		t.Fatal(err)
+	}
+	history, err := o.History(ctx, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []string
+	for _, h := range history {
+		if m := exportedAt.FindStringSubmatch(h.Event); m != nil {
+			at = m
+			t.Log(h.Event)
+		}
+		if strings.Contains(h.Event, volumeSecret) {
+			t.Errorf("the history says %s", h.Event)
+		}
+	}
+	if at == nil {
+		t.Fatalf("the history does not say where the volume is: %v", history)
+	}
+	id := enrolled(ctx, t, "uefi-0", nil)
+	attached(ctx, t, id, map[string]any{"target_portal": at[1], "target_iqn": at[2], "auth_method": "CHAP", "auth_username": volumeUser, "auth_password": volumeSecret})
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	fromVolume(ctx, t, id, "uefi-0")
+	undeployed(ctx, t, id)
+	console := consoleFromNow(t, "bios-0")
+	if err := o.Ask(ctx, store, "unhold", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, store, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.Wait(ctx, marker); err != nil {
+		t.Fatalf("the disk's own machine does not run it any more: %v", err)
+	}
+	undeployed(ctx, t, store)
+}

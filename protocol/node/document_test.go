@@ -18,7 +18,7 @@ const someNode = "11111111-2222-4333-8444-555555555555"
 // full is a document of which every field says something.
 func full(t testing.TB) Document {
 	no := false
-	d := Document{UUID: someNode, Name: "a \"name\"", Group: "g", Driver: "redfish", Generation: 7, Revision: 1 << 50,
+	d := Document{UUID: someNode, Name: "a \"name\"", Group: "g", Driver: "redfish", ResourceClass: "gold", Generation: 7, Revision: 1 << 50,
 		Interfaces: map[string]string{"power": "redfish", "boot": "ipxe"}, DriverInfo: map[string]any{"b": 1.5, "a": []any{"ü", nil, true}},
 		Properties: map[string]any{"cpus": 64.0}, InstanceInfo: map[string]any{"capabilities": map[string]any{}}, InstanceUUID: "i",
 		Traits: []string{"CUSTOM_GOLD"}, Ports: []Port{{UUID: someNode, Address: "52:54:00:00:00:01", PXEEnabled: true}, {}}, State: "active", Maintenance: true,

@@ -38,6 +38,8 @@ type Document struct {
 	Name   string `json:"name,omitempty"`
 	Group  string `json:"group,omitempty"` // conductor group, lower case
 	Driver string `json:"driver"`          // hardware type
+	// ResourceClass is the node's class for schedulers, by which a rack may choose its ramdisk.
+	ResourceClass string `json:"resource_class,omitempty"`
 	// Generation counts accepted requests; it equals that of the newest work.
 	Generation int64 `json:"generation"`
 	// Revision is that of the node in central, which grows with every write, also with those of

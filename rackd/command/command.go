@@ -37,6 +37,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 const manual = `rackd is the conductor of a rack.
@@ -92,6 +93,7 @@ type flags struct {
 	RescueUKI    string            `name:"rescue-uki" help:"The same of the ramdisk for rescues." env:"RACKD_RESCUE_UKI" placeholder:"FILE" group:"Machines"`
 	UKIARM64     string            `name:"uki-arm64" help:"That of --uki for machines of arm64: ironyard ramdisk build --arch arm64 --uki makes it." env:"RACKD_UKI_ARM64" placeholder:"FILE" group:"Machines"`
 	RescueARM64  string            `name:"rescue-uki-arm64" help:"That of --rescue-uki for machines of arm64." env:"RACKD_RESCUE_UKI_ARM64" placeholder:"FILE" group:"Machines"`
+	RamdiskFor   []string          `name:"ramdisk-for" sep:";" help:"A ramdisk for some machines, in place of those above, as name=value divided by commas: arch= (the node's cpu_arch, such as aarch64), class= (its resource class) or both, and files: kernel= and ramdisk=, rescue-ramdisk=, uki=, rescue-uki=. The most specific one decides: class and arch, then class, then arch; driver_info goes before all. Several: give the flag again, or divide them by ;." placeholder:"arch=ARCH,kernel=FILE,ramdisk=FILE" env:"RACKD_RAMDISK_FOR" group:"Machines"`
 	KernelParams string            `help:"Additional kernel parameters for the ramdisk." default:"console=tty0 console=ttyS0,115200" env:"RACKD_KERNEL_PARAMS" group:"Machines"`
 	AgentAPIURL  []string          `name:"agent-api-url" help:"URLs for agents to call, four at most, such as central's API. Default: this rackd and up to three others of its group." placeholder:"URL" env:"RACKD_AGENT_API_URLS" group:"Machines"`
 	TrustFirst   bool              `name:"trust-first-lookup" help:"Believe the first lookup with one of a machine's MAC addresses. This is for ramdisks that cannot show the id of their boot (virtual media with a fixed image) where no rackd gives addresses. Use it only where strangers reach neither rackd nor the API." env:"RACKD_TRUST_FIRST_LOOKUP" group:"Machines"`
@@ -253,6 +255,13 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 	}
 	if r.Loaders, err = f.loaders(); err != nil {
 		return nil, err
+	}
+	for _, text := range f.RamdiskFor {
+		more, err := rackramdisk.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--ramdisk-for %w", err)
+		}
+		r.Ramdisks = append(r.Ramdisks, more)
 	}
 	for name, port := range map[string]int{"http-port": f.HTTPPort, "agent-port": f.AgentPort, "https-port": f.HTTPSPort} {
 		if port < 1 || port > 65535 {

@@ -124,6 +124,9 @@ func TestBounds(t *testing.T) {
 		{"--dhcp-range", "--dhcp-range", "10.1.0.200-10.1.0.100"},
 		{"--dhcp-range", "--dhcp-range", "10.2.0.100-10.2.0.200"},
 		{"--dhcp-range", "--dhcp-range", "10.1.0.100-10.1.1.200"},
+		{"", "--ramdisk-for", "arch=aarch64,kernel=/k,ramdisk=/r", "--ramdisk-for", "class=gpu,uki=/u;class=gpu,arch=aarch64,uki=/v"},
+		{"--ramdisk-for", "--ramdisk-for", "kernel=/k,ramdisk=/r"},
+		{"--ramdisk-for", "--ramdisk-for", "class=gpu,kernel=/k"},
 	} {
 		var f flags
 		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})

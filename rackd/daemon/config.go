@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/outbound"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
@@ -144,7 +145,9 @@ type Rack struct {
 	UKI, RescueUKI string
 	// UKIARM64 and RescueUKIARM64 are the same for machines of arm64.
 	UKIARM64, RescueUKIARM64 string
-	KernelParams             []string
+	// Ramdisks are those of machines of an architecture or of nodes of a class.
+	Ramdisks     []rackramdisk.Ramdisk
+	KernelParams []string
 	// AgentAPIURLs are what agents are told to call; empty: this rackd and others of its group.
 	AgentAPIURLs []string
 	// Discovery lets unknown machines boot the ramdisk.

@@ -35,7 +35,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/console"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
-	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/drivers"
 	"github.com/ironyard/ironyard/rackd/failover"
 	"github.com/ironyard/ironyard/rackd/forward"
@@ -48,6 +48,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/periodic"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 	"github.com/ironyard/ironyard/rackd/strangers"
 	"github.com/ironyard/ironyard/rackd/view"
 )
@@ -78,6 +79,7 @@ type rackd struct {
 	strangers  *strangers.Gate
 	leases     leases
 	desk       *forward.Desk
+	ramdisks   *rackramdisk.Shelf // nil: this rackd boots no machines
 	files      *bootfiles.Files
 	loader     *bootmedium.Loader // nil: this rackd boots no machines
 	// firmwareTLS is what firmware is served with; nil: it is served by HTTP.
@@ -150,19 +152,19 @@ func machinesInterface(c Config) string {
 	return c.Rack.Interface
 }
 
-// programs are the ramdisks that machines' firmware can start here.
-func programs(c Config) (p networkboot.Programs) {
-	if c.Rack != nil {
-		p = networkboot.Programs{Ramdisk: c.Rack.UKI != "", Rescue: c.Rack.RescueUKI != "", RamdiskARM64: c.Rack.UKIARM64 != "", RescueARM64: c.Rack.RescueUKIARM64 != ""}
-	}
-	return p
-}
-
 // prepare makes what needs no bus.
 func (r *rackd) prepare(ctx context.Context) (err error) {
 	c := r.cfg
 	var media func(mode string) error
-	if c.Rack != nil {
+	var paths bootfiles.Paths
+	var ramdisks ownramdisk.Rack
+	if k := c.Rack; k != nil {
+		paths = bootfiles.Paths{Kernel: k.Kernel, Ramdisk: k.Ramdisk, RescueRamdisk: k.RescueRamdisk, UKI: k.UKI, RescueUKI: k.RescueUKI,
+			UKIARM64: k.UKIARM64, RescueUKIARM64: k.RescueUKIARM64, Loaders: k.Loaders}
+		if r.ramdisks, err = rackramdisk.New(paths, k.Ramdisks); err != nil {
+			return err
+		}
+		ramdisks, paths.More = r.ramdisks, r.ramdisks.More()
 		r.loader = bootmedium.FindLoader(ctx)
 		media = r.loader.Problem
 		for _, mode := range []string{bootmedium.UEFI, bootmedium.BIOS} {
@@ -172,7 +174,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, RescueRamdisk: c.Rack != nil && c.Rack.RescueRamdisk != "", Programs: programs(c), Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, Ramdisks: ramdisks, Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -196,9 +198,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.files, err = bootfiles.New(c.Rack.BootPrograms, bootfiles.Paths{Kernel: c.Rack.Kernel, Ramdisk: c.Rack.Ramdisk,
-		RescueRamdisk: c.Rack.RescueRamdisk, UKI: c.Rack.UKI, RescueUKI: c.Rack.RescueUKI,
-		UKIARM64: c.Rack.UKIARM64, RescueUKIARM64: c.Rack.RescueUKIARM64, Loaders: c.Rack.Loaders}); err != nil {
+	if r.files, err = bootfiles.New(c.Rack.BootPrograms, paths); err != nil {
 		return err
 	}
 	r.cache, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(c.DataDir, "images"), MaxBytes: c.CacheBytes,

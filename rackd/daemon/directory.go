@@ -20,12 +20,15 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 	"github.com/ironyard/ironyard/rackd/refusal"
 )
 
 // directory shows netboot the conductor's boot orders.
 type directory struct {
 	c *conductor.Conductor
+	// ramdisks are the rack's.
+	ramdisks *rackramdisk.Shelf
 	// cached returns where the machines find a file of the rack's cache; empty when it
 	// is not there.
 	cached func(id string) string
@@ -70,8 +73,13 @@ func (d directory) machine(o conductor.BootOrder, ok bool) (netboot.Machine, boo
 	} else {
 		o.Order = d.instance(o.Order)
 	}
-	return netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
-		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: d.hears != nil && d.hears()}, true
+	m := netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, State: o.State, Order: o.Order,
+		BootMode: o.Node.BootMode(), BootID: o.BootID, Addresses: o.Addresses, Hears: d.hears != nil && d.hears()}
+	m.Class, m.Arch = rackramdisk.Of(o.Node)
+	if l := o.Order.Load; o.Order.Direct && l != nil {
+		m.Program, m.ProgramARM64 = d.ramdisks.Program(m.Class, rackramdisk.X64, l.Rescue), d.ramdisks.Program(m.Class, rackramdisk.ARM64, l.Rescue)
+	}
+	return m, true
 }
 
 // file says where a machine loads a file from: this rackd's cache, or, when that

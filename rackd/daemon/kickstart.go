@@ -25,7 +25,7 @@ type kickstarts struct {
 	installation func(ctx context.Context, node, bootID string) (conductor.Installation, error)
 	open         func(id string) (io.ReadCloser, error) // a file of the rack's cache
 	identity     func(group string) agentdoor.Identity
-	ramdisk      func(group string) ipxescript.Ramdisk
+	ramdisk      func(m netboot.Machine) ipxescript.Ramdisk
 }
 
 // Kickstart returns the text for a machine that boots an installer; image is where that finds the content of the disk.
@@ -45,7 +45,7 @@ func (k kickstarts) Kickstart(ctx context.Context, m netboot.Machine, image stri
 	} else if i.Checksum != "" {
 		values[kickstart.Checksum] = i.Checksum
 	}
-	racks := k.ramdisk(m.Group)
+	racks := k.ramdisk(m)
 	var doors []string
 	for _, d := range racks.Doors {
 		doors = append(doors, strings.TrimRight(d, "/")+agentapi.HeartbeatPath+m.UUID)

@@ -61,7 +61,7 @@ func kickstartsFor(t *testing.T, identity agentdoor.Identity, doors []string, te
 		},
 		open:     func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(template)), nil },
 		identity: func(string) agentdoor.Identity { return identity },
-		ramdisk:  func(string) ipxescript.Ramdisk { return ipxescript.Ramdisk{Doors: doors} },
+		ramdisk:  func(netboot.Machine) ipxescript.Ramdisk { return ipxescript.Ramdisk{Doors: doors} },
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/agentdoor"
 	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/imagecache"
+	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/arpprobe"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/bootweb"
@@ -147,13 +148,13 @@ func (r *Rack) names(six bool) (list []netip.Addr) {
 
 // directory is what DHCP knows of machines, from memory.
 func (r *rackd) directory(f face) directory {
-	return directory{c: r.conductor, cached: r.stock.cached(f.http()), hears: r.leases.hears(f)}
+	return directory{c: r.conductor, ramdisks: r.ramdisks, cached: r.stock.cached(f.http()), hears: r.leases.hears(f)}
 }
 
 // scripts writes the boot scripts of machines that ask at a face.
 func (r *rackd) scripts(f face) *bootscript.Scripts {
-	return &bootscript.Scripts{Directory: directory{c: r.conductor, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true, hears: r.leases.hears(f)}, Journal: r.desk, Metrics: r.netboot,
-		Ramdisk: func(group string) ipxescript.Ramdisk { return r.ramdiskAt(f, group) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
+	return &bootscript.Scripts{Directory: directory{c: r.conductor, ramdisks: r.ramdisks, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true, hears: r.leases.hears(f)}, Journal: r.desk, Metrics: r.netboot,
+		Ramdisk: func(m netboot.Machine) ipxescript.Ramdisk { return r.ramdiskAt(f, m) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
 }
 
 // bootScript writes the boot script of a node for central, which was asked for it by a

@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 // mediaServer tells the conductor where media of ramdisks are.
@@ -63,7 +64,8 @@ func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
 	if !ok {
 		return m, false
 	}
-	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group,
+	class, arch := rackramdisk.Of(o.Node)
+	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
 		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: bootorder.Ramdisk(o.Load)}}, true
 }
 

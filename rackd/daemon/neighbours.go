@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/bus"
-	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -39,21 +39,28 @@ func (r *rackd) partners() []bus.Member {
 	return partners(r.cfg.Name, r.cfg.Group, r.lease.Members(), r.groups.Serves)
 }
 
-// ramdisk says what a machine of group boots at this moment. It is shown the
+// ramdisk says what a machine boots at this moment. It is shown the
 // certificate of its own group, which whoever inherits it has too.
-func (r *rackd) ramdisk(group string) ipxescript.Ramdisk {
-	return r.ramdiskAt(r.cfg.Rack.face(), group)
+func (r *rackd) ramdisk(m netboot.Machine) ipxescript.Ramdisk {
+	return r.ramdiskAt(r.cfg.Rack.face(), m)
 }
 
 // ramdiskAt is ramdisk for a machine that asked at a face, and so speaks its version of IP.
-func (r *rackd) ramdiskAt(f face, group string) ipxescript.Ramdisk {
-	found := r.cfg.Rack.ramdisk(f, r.identities.Of(group).Fingerprint, neighbours(r.cfg.Name, group, r.lease.Members(), r.groups.Serves))
-	for _, name := range []*string{&found.Kernel, &found.Initramfs, &found.RescueInitramfs} {
+func (r *rackd) ramdiskAt(f face, m netboot.Machine) ipxescript.Ramdisk {
+	found := r.cfg.Rack.ramdisk(f, r.identities.Of(m.Group).Fingerprint, neighbours(r.cfg.Name, m.Group, r.lease.Members(), r.groups.Serves))
+	r.nameFiles(&found, m)
+	return found
+}
+
+// nameFiles names the files that a machine loads, as they are now.
+func (r *rackd) nameFiles(found *ipxescript.Ramdisk, m netboot.Machine) {
+	names := r.ramdisks.Names(m.Class, m.Arch)
+	found.Kernel, found.Initramfs, found.RescueKernel, found.RescueInitramfs = names.Kernel, names.Initramfs, names.RescueKernel, names.RescueInitramfs
+	for _, name := range []*string{&found.Kernel, &found.Initramfs, &found.RescueKernel, &found.RescueInitramfs} {
 		if *name != "" {
 			*name = r.files.Now(*name)
 		}
 	}
-	return found
 }
 
 // How many URLs agents are told to call, and how long one may be: the kernel cuts its
@@ -65,14 +72,10 @@ const (
 	maxDoor   = 80
 )
 
-// ramdisk is this rackd's files, and an agent that knows the others too, so that it
+// ramdisk is where this rackd's files are, without their names, and an agent that knows the others too, so that it
 // finds one of them when this one has gone.
 func (r *Rack) ramdisk(f face, fingerprint string, others []bus.Member) ipxescript.Ramdisk {
-	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: f.http(), TFTP: f.tftp()},
-		Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk}
-	if r.RescueRamdisk != "" {
-		found.RescueInitramfs = bootfiles.RescueRamdisk
-	}
+	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: f.http(), TFTP: f.tftp()}}
 	found.Doors, found.Fingerprint, found.Params = []string{f.agents()}, fingerprint, r.KernelParams
 	for _, m := range others {
 		bootURL, agentURL := m.BootURL, m.AgentURL

@@ -25,6 +25,7 @@ func TestCommandLineOfALargeGroup(t *testing.T) {
 		members = append(members, bus.Member{Name: host, Group: "a", BootURL: "http://" + host + ":8080", AgentURL: "https://" + host + ":6386/" + strings.Repeat("p", 50)})
 	}
 	r := rack.ramdisk(rack.face(), strings.Repeat("f", 64), neighbours("own", "a", members, strings.EqualFold))
+	r.Kernel, r.Initramfs = "kernel", "ramdisk"
 	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("y", agentapi.MaxOwnParams)}}), BootID: strings.Repeat("i", 22)}
 	script := ipxescript.Write(m, "52:54:00:00:00:01", r)
 	if !strings.Contains(script, "ironyard-api-fingerprint="+strings.Repeat("f", 64)) || !strings.Contains(script, "/boot/iiii") || len(r.Doors) != maxDoors {

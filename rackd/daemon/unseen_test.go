@@ -53,7 +53,7 @@ func TestAMachineAsksAgainWhereNodesAreNotReadYet(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			d := directory{c: conductor.New(conductor.Config{Documents: nothingYet{}, Members: c.members, Log: log}), asked: true}
 			s := &bootscript.Scripts{Directory: d, Journal: noJournal{}, Log: log,
-				Ramdisk: func(string) ipxescript.Ramdisk {
+				Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
 					return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://192.0.2.1:8080"}}
 				}}
 			from := netip.MustParseAddr("192.0.2.9")

@@ -88,9 +88,9 @@ type VolumeBooter interface {
 
 // RescueBooter is implemented by boot interfaces that boot a ramdisk for rescues, in the states rescuing and rescue wait.
 type RescueBooter interface {
-	// ValidateRescue looks at the node's fields that name its own ramdisk for rescues; it wraps ErrInvalid. racks says that
-	// the rack has one, for nodes that name none.
-	ValidateRescue(n *node.Document, racks bool) error
+	// ValidateRescue looks at the node's fields that name its own ramdisk for rescues, and whether the rack has one for a node that
+	// names none; it wraps ErrInvalid.
+	ValidateRescue(n *node.Document) error
 }
 
 // Sourced is implemented by inspect interfaces that boot no ramdisk.

@@ -37,6 +37,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/driver/rpc"
@@ -73,10 +74,8 @@ type Options struct {
 	Bringup  bringup.Settings
 	// Interface is the network interface that reaches the rack's machines; empty: that of the default route.
 	Interface string
-	// RescueRamdisk says that the rack has a ramdisk for rescues.
-	RescueRamdisk bool
-	// Programs says which ramdisks the rack has as programs that firmware starts.
-	Programs networkboot.Programs
+	// Ramdisks says which ramdisks the rack has; nil: none, and nodes name theirs.
+	Ramdisks ownramdisk.Rack
 	// AgentPoll is how often a running command of an agent is asked for.
 	AgentPoll time.Duration
 	// ISCSIPort is that of agents' iSCSI targets; 0: 3260.
@@ -184,15 +183,15 @@ var storages = []driver.Named{{Name: "noop", Impl: none.Noop{}}, {Name: "externa
 
 // networkBoots are the boot interfaces of machines that boot over the network alone.
 func networkBoots(o Options) []driver.Named {
-	return []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()},
-		{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}}
+	return []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)},
+		{Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}}
 }
 
 // rescues are the rescue interfaces of machines that boot a ramdisk. The first is the default, no-rescue, as in Ironic: a
 // rescue gives its user a shell in the rack.
 func rescues(o Options) []driver.Named {
 	return []driver.Named{{Name: "no-rescue", Impl: none.Unsupported{Kind: "rescue"}},
-		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup, Ramdisk: o.RescueRamdisk})}}
+		{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Bringup: o.Bringup})}}
 }
 
 // deploys are the deploy interfaces of all real hardware. The first is the default.
@@ -226,8 +225,8 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: rf}},
 		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
-		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
-			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media)}, {Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
+		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
+			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},

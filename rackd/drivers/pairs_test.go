@@ -7,7 +7,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 // instances are what instance_info may bring, by what it is.
@@ -54,7 +55,11 @@ func goes(boot, deploy, instance string) bool {
 // is asked here what becomes of its pairs.
 func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	o := all
-	o.Media, o.Programs = func(string) error { return nil }, networkboot.Programs{Ramdisk: true, Rescue: true}
+	racks, err := rackramdisk.New(bootfiles.Paths{Kernel: "k", Ramdisk: "r", RescueRamdisk: "rr", UKI: "u", RescueUKI: "ru"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Media, o.Ramdisks = func(string) error { return nil }, racks
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -52,8 +52,8 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 	return vendor("idrac", o, map[string][]driver.Named{
 		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
 		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
-		"boot": {{Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "pxe", Impl: networkboot.PXE()}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)},
-			{Name: "http", Impl: networkboot.HTTP(o.Programs)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE()}},
+		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
+			{Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"bios":     {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
 		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
 		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}},
@@ -74,7 +74,7 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, m
 	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities}}}
 	return auto, map[string][]driver.Named{
 		"power":   {{Name: "ilo", Impl: auto}},
-		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().ByFirmware()}},
+		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks).ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().Of(o.Ramdisks).ByFirmware()}},
 		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect": {{Name: "ilo", Impl: inspection}},
 		"vendor":  {{Name: "ilo", Impl: redfish.Vendor{Driver: d}}},
@@ -103,7 +103,7 @@ func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, o Options) d
 	return vendor("irmc", o, map[string][]driver.Named{
 		"power":      {{Name: "irmc", Impl: own}, {Name: "ipmitool", Impl: lan}},
 		"management": {{Name: "irmc", Impl: own}},
-		"boot":       {{Name: "irmc-virtual-media", Impl: mediaboot.VirtualMedia(o.Media)}, {Name: "ipxe", Impl: networkboot.IPXE()}, {Name: "irmc-pxe", Impl: networkboot.PXE()}, {Name: "pxe", Impl: networkboot.PXE()}},
+		"boot":       {{Name: "irmc-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "irmc-pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}},
 		"bios":       {{Name: "irmc", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect":    {{Name: "irmc", Impl: redfish.Inspection{Driver: d}}},
 		"raid":       {{Name: "no-raid", Impl: none.Unsupported{Kind: "raid"}}, {Name: "irmc", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}},

@@ -84,7 +84,7 @@ func newAddressed(t *testing.T, mode dhcp.Mode) *addressed {
 		Mask: net.CIDRMask(24, 32), HTTP: "http://127.84.0.1:8080", Directory: a, Journal: a, Log: log}); err != nil {
 		t.Fatal(err)
 	}
-	a.scripts = &bootscript.Scripts{Directory: a, Journal: a, Log: log, Ramdisk: func(string) ipxescript.Ramdisk {
+	a.scripts = &bootscript.Scripts{Directory: a, Journal: a, Log: log, Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
 		return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://127.84.0.1:8080", TFTP: "tftp://127.84.0.1"}, Kernel: "kernel", Initramfs: "ramdisk", Doors: []string{"https://127.84.0.1:6386"}}
 	}}
 	web := httptest.NewServer(bootweb.Handler(bootweb.Config{Journal: a, Files: files, Scripts: a.scripts, Log: log}))

@@ -1,8 +1,8 @@
 // Package netboot is what rackd's DHCP, TFTP and boot web server have in common:
 // the question "what is this machine to do?", the answer, and what is counted.
 //
-// It may import protocol, rackd/bootorder and rackd/strangers; the packages below it may import those and each
-// other. Nothing is written per node: every answer is made from the node's state at
+// It may import protocol, rackd/bootorder, rackd/strangers and rackd/netboot/bootfiles; the packages below it may import those and
+// each other. Nothing is written per node: every answer is made from the node's state at
 // the moment of the request, so any rackd of a group can boot any of its nodes.
 //
 // None of the listeners can authenticate its clients, because firmware has no
@@ -20,6 +20,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 )
 
 // Directory says who a machine is and what it is to do. That of DHCP answers from memory; that of scripts may
@@ -38,6 +39,11 @@ type Machine struct {
 	State      provision.State
 	Order      bootorder.Order
 	BootMode   string // uefi or bios
+	// Class and Arch are the node's resource class and cpu_arch, by which a rack may have ramdisks; empty: not known.
+	Class, Arch string
+	// Program and ProgramARM64 are the numbers (bootfiles.Numbered) of the rack's ramdisks that firmware starts without a boot program,
+	// on x86_64 and on arm64.
+	Program, ProgramARM64 int
 	// BootID is the id of the boot, which goes into the URL that the agent calls. It shows
 	// that a caller was given the machine's script.
 	BootID string
@@ -45,6 +51,15 @@ type Machine struct {
 	// the version of IP at hand has spoken DHCP with this rackd, so that its address is known.
 	Addresses []netip.Addr
 	Hears     bool
+}
+
+// ProgramFile is the name of the boot file that the machine's firmware starts for its ramdisk without a boot program before it.
+func (m Machine) ProgramFile(arm64 bool) string {
+	number := m.Program
+	if arm64 {
+		number = m.ProgramARM64
+	}
+	return bootfiles.Numbered(bootfiles.Program(m.Order.Load != nil && m.Order.Load.Rescue, arm64), number)
 }
 
 // Trust is what the address of a peer says about it.

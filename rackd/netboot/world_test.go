@@ -253,7 +253,7 @@ func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescr
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := func(string) ipxescript.Ramdisk {
+	asked := func(netboot.Machine) ipxescript.Ramdisk {
 		return ipxescript.Ramdisk{Server: server, Kernel: bootfiles.Kernel, Initramfs: bootfiles.Ramdisk, Params: []string{"console=ttyS0", "panic=60"}}
 	}
 	scripts := &bootscript.Scripts{Directory: w, Journal: w, Ramdisk: asked, Log: quiet}

@@ -27,8 +27,6 @@ const FieldPassword = "rescue_password"
 // Settings of the interface.
 type Settings struct {
 	Bringup bringup.Settings
-	// Ramdisk says that the rack has a ramdisk for rescues.
-	Ramdisk bool
 }
 
 // Interface implements driver.Rescuer. Immutable, safe for concurrent use.
@@ -64,7 +62,7 @@ func (i Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	if !can {
 		return driver.Unsupported(n, "boot", "validate_rescue")
 	}
-	return b.ValidateRescue(n, i.set.Ramdisk)
+	return b.ValidateRescue(n)
 }
 
 func step(name string, kind driver.StepKind, run func(context.Context, *driver.Task) (driver.Outcome, error)) driver.Step {

@@ -11,6 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 var _ driver.Rescuer = Interface{}
@@ -79,20 +81,23 @@ func TestAgentRefuses(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	r := drivertest.NewRig()
+	racks, err := rackramdisk.New(bootfiles.Paths{Kernel: "k", Ramdisk: "r", RescueRamdisk: "rr"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		instance map[string]any
-		racks    bool
 		boot     driver.Interface
 		want     string
 	}{
-		{map[string]any{FieldPassword: password}, true, networkboot.IPXE(), ""},
-		{nil, true, networkboot.IPXE(), "is missing 'instance_info/rescue_password'"},
-		{map[string]any{FieldPassword: " "}, true, networkboot.IPXE(), "must be a non-empty string"},
-		{map[string]any{FieldPassword: password}, false, networkboot.IPXE(), "--rescue-ramdisk"},
-		{map[string]any{FieldPassword: password}, true, bootless{networkboot.IPXE()}, "validate_rescue"},
+		{map[string]any{FieldPassword: password}, networkboot.IPXE().Of(racks), ""},
+		{nil, networkboot.IPXE(), "is missing 'instance_info/rescue_password'"},
+		{map[string]any{FieldPassword: " "}, networkboot.IPXE(), "must be a non-empty string"},
+		{map[string]any{FieldPassword: password}, networkboot.IPXE(), "--rescue-ramdisk"},
+		{map[string]any{FieldPassword: password}, bootless{networkboot.IPXE()}, "validate_rescue"},
 	} {
 		r.Node.InstanceInfo = c.instance
-		i := New(Settings{Ramdisk: c.racks})
+		i := New(Settings{})
 		err := i.Validate(r.Node)
 		if err == nil {
 			err = i.ValidateWith(r.Task(c.boot).Hardware, r.Node)

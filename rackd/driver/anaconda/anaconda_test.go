@@ -224,7 +224,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	r := drivertest.NewRig()
 	r.Deploy, r.Node.InstanceInfo = open(), instance()
-	for name, boot := range map[string]driver.Interface{"http": networkboot.HTTP(networkboot.Programs{}), "medium": mediaboot.VirtualMedia(nil)} {
+	for name, boot := range map[string]driver.Interface{"http": networkboot.HTTP(nil), "medium": mediaboot.VirtualMedia(nil)} {
 		if err := r.Task(boot).Hardware.Validate("deploy", r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "loads no installer") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -31,7 +31,7 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 	if h.Succeeded {
 		return i.bootAfter(ctx, t, &h)
 	}
-	_, saw, err := follow(ctx, t, &h.running, i.stepOrder(ctx, t, o, f, &h))
+	cmd, saw, err := follow(ctx, t, &h.running, i.stepOrder(ctx, t, o, f, &h))
 	switch {
 	case err != nil:
 		return driver.Outcome{}, fmt.Errorf("%s step %s.%s: %w", f, o.Interface, o.Step, err)
@@ -42,6 +42,9 @@ func (i Interface) execute(ctx context.Context, t *driver.Task, o offered, f dri
 		return driver.Done(), nil
 	}
 	t.Record.Phase(f.String(), o.Interface+"."+o.Step)
+	if o.Step == agentapi.StepExportVolume {
+		t.Record.Phase("volume", exported(cmd.Result, f))
+	}
 	if !o.Reboot {
 		return driver.Done(), nil
 	}

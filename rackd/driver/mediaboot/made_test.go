@@ -8,6 +8,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 // server makes media, one for each that is published.
@@ -85,8 +87,10 @@ func TestWhatCannotBeMade(t *testing.T) {
 		info    map[string]any
 		network string
 		mode    string
+		arch    string
 		problem error
 		by      func(func(string) error) Interface
+		rack    bool // of which a class has a program alone
 		says    string
 	}{
 		"all in order":            {network: fmt.Sprintf(net, "phy")},
@@ -105,6 +109,9 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
 		"UEFI and HTTP":           {by: HTTPBoot},
 		"an image, with a second": {info: map[string]any{fieldRamdisk: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
+		"an arm64 machine":        {arch: "aarch64", says: "GRUB for x86_64"},
+		"its own image":           {arch: "aarch64", info: map[string]any{fieldRamdisk: ramdiskISO}},
+		"another class":           {arch: "x86_64", rack: true, says: "--ramdisk-for class=gpu has no kernel= and ramdisk="},
 		"how long":                {info: map[string]any{persistField: "Sometimes"}, says: persistField},
 	} {
 		by := c.by
@@ -112,10 +119,19 @@ func TestWhatCannotBeMade(t *testing.T) {
 			by = VirtualMedia
 		}
 		n := &node.Document{UUID: "x", DriverInfo: c.info, NetworkData: []byte(c.network)}
+		n.Properties = map[string]any{"cpu_arch": c.arch}
 		if c.mode != "" {
-			n.Properties = map[string]any{"capabilities": "boot_mode:" + c.mode}
+			n.Properties["capabilities"] = "boot_mode:" + c.mode
 		}
-		err := by(func(string) error { return c.problem }).Validate(n)
+		made := by(func(string) error { return c.problem })
+		if n.ResourceClass = "gpu"; c.rack {
+			racks, err := rackramdisk.New(bootfiles.Paths{Kernel: "k", Ramdisk: "r"}, []rackramdisk.Ramdisk{{Class: "gpu", UKI: "u"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made = made.Of(racks)
+		}
+		err := made.Validate(n)
 		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
@@ -46,6 +47,7 @@ const (
 type Interface struct {
 	by      way
 	problem func(mode string) error
+	rack    ownramdisk.Rack // nil: what the rack has is not known
 }
 
 // way is how an image gets to the machine.
@@ -58,10 +60,20 @@ const (
 
 // VirtualMedia has the BMC show the image to its machine. problem says why this rackd makes no image that starts on machines
 // of a boot mode; nil: it makes none.
-func VirtualMedia(problem func(mode string) error) Interface { return Interface{byDrive, problem} }
+func VirtualMedia(problem func(mode string) error) Interface {
+	return Interface{by: byDrive, problem: problem}
+}
 
 // HTTPBoot has the machine's firmware load the image.
-func HTTPBoot(problem func(mode string) error) Interface { return Interface{byHTTP, problem} }
+func HTTPBoot(problem func(mode string) error) Interface {
+	return Interface{by: byHTTP, problem: problem}
+}
+
+// Of is the interface for machines of a rack that has these ramdisks.
+func (i Interface) Of(r ownramdisk.Rack) Interface {
+	i.rack = r
+	return i
+}
 
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
@@ -114,7 +126,7 @@ func (i Interface) Validate(n *node.Document) error {
 	if err := i.cannot(n); err != nil {
 		return err
 	}
-	return errors.Join(ownramdisk.Validate(n, unreadable, "tftp"), checkNetwork(n))
+	return errors.Join(ownramdisk.Validate(n, i.rack, unreadable, "tftp"), checkNetwork(n))
 }
 
 // unreadable is why a ramdisk's files may not be of some schemes.
@@ -133,22 +145,27 @@ func (i Interface) cannot(n *node.Document) error {
 	if i.problem == nil {
 		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
+	if arch, _ := n.Properties["cpu_arch"].(string); slices.Contains(noGRUB, arch) {
+		return fmt.Errorf("node %s: its cpu_arch is %s, and rackd makes images with a GRUB for x86_64: give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
+	}
 	if err := i.problem(n.BootMode()); err != nil {
 		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)
 	}
 	return nil
 }
 
-// ValidateRescue asks for an image for rescues that the BMC can load, or that can be made here; racks says that the rack has a ramdisk
-// for them.
-func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
+// noGRUB are architectures for which rackd makes no images.
+var noGRUB = []string{"aarch64", "arm64", "ppc64le", "ppc64", "riscv64"}
+
+// ValidateRescue asks for an image for rescues that the BMC can load, or that can be made here.
+func (i Interface) ValidateRescue(n *node.Document) error {
 	if text := n.DriverString(fieldRescue); text != "" {
 		return check(n, "driver_info "+fieldRescue, text)
 	}
 	if err := i.cannot(n); err != nil {
 		return err
 	}
-	return ownramdisk.ValidateRescue(n, racks, unreadable, "tftp")
+	return ownramdisk.ValidateRescue(n, i.rack, unreadable, "tftp")
 }
 
 func check(n *node.Document, field, text string) error {

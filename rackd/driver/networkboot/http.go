@@ -17,9 +17,21 @@ var ownFiles = []string{ownramdisk.KernelField, ownramdisk.RamdiskField, ownramd
 // agentPrefix begins the parameters that the ramdisk's agent reads, and no kernel. It is told them when it asks for those of its boot.
 const agentPrefix = "ipa-"
 
-// validate refuses what a program that is the same for all machines cannot hold.
-func (p Programs) validate(n *node.Document) error {
-	if err := needs(n, "ramdisk", p.Ramdisk, p.RamdiskARM64, "--uki"); err != nil {
+// lacksProgram says why the rack has no program for a node's firmware, or for its rescue.
+func (i Interface) lacksProgram(n *node.Document, rescue bool) error {
+	lacks := errors.New("this rackd boots no machines, and the boot interface http needs a ramdisk as one program (rackd --uki)")
+	if i.rack != nil {
+		lacks = i.rack.LacksProgram(n, rescue)
+	}
+	if lacks != nil {
+		return fmt.Errorf("node %s: %w: %w", n.Label(), lacks, driver.ErrInvalid)
+	}
+	return nil
+}
+
+// validateProgram refuses what a program that is the same for all machines cannot hold.
+func (i Interface) validateProgram(n *node.Document) error {
+	if err := i.lacksProgram(n, false); err != nil {
 		return err
 	}
 	for _, field := range ownFiles {
@@ -34,21 +46,6 @@ func (p Programs) validate(n *node.Document) error {
 					n.Label(), place, ownramdisk.ParamsField, word, driver.ErrInvalid)
 			}
 		}
-	}
-	return nil
-}
-
-// needs refuses a node for whose architecture the rack has no program; one that names none of these two may be of either.
-func needs(n *node.Document, what string, amd64, arm64 bool, flag string) error {
-	has := amd64 || arm64
-	switch arch, _ := n.Properties["cpu_arch"].(string); arch {
-	case "x86_64", "amd64":
-		has, what = amd64, what+" for "+arch
-	case "aarch64", "arm64":
-		has, what, flag = arm64, what+" for "+arch, flag+"-arm64"
-	}
-	if !has {
-		return fmt.Errorf("node %s: this rackd has no %s as one program (rackd %s), which the boot interface http needs: %w", n.Label(), what, flag, driver.ErrInvalid)
 	}
 	return nil
 }

@@ -12,9 +12,29 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
-var both = Programs{Ramdisk: true, Rescue: true}
+var both = rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKI: "u", RescueUKI: "ru"})
+
+// ofClass is a rack that has all, and for the class gpu a kernel and a ramdisk alone, or a program alone.
+func ofClass(has string) *rackramdisk.Shelf {
+	more := rackramdisk.Ramdisk{Class: "gpu", Kernel: "k2", Initramfs: "r2"}
+	if has == "uki" {
+		more = rackramdisk.Ramdisk{Class: "gpu", UKI: "u2"}
+	}
+	return rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKI: "u"}, more)
+}
+
+// rack is a rack with these files, which are looked at by nobody here.
+func rack(own bootfiles.Paths, more ...rackramdisk.Ramdisk) *rackramdisk.Shelf {
+	s, err := rackramdisk.New(own, more)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
 
 // booter is management that has firmware boot by HTTP.
 type booter struct {
@@ -85,7 +105,13 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 		{HTTPIPXE().Interface, nil, nil, "uefi", ""},
 		{HTTP(both), nil, nil, "bios", "only UEFI firmware"},
 		{HTTPIPXE().Interface, nil, nil, "bios", "only UEFI firmware"},
-		{HTTP(Programs{}), nil, nil, "uefi", "rackd --uki"},
+		{HTTP(nil), nil, nil, "uefi", "boots no machines"},
+		{IPXE().Of(ofClass("uki")).Interface, nil, nil, "uefi", "driver_info has no deploy_kernel and deploy_ramdisk, and --ramdisk-for class=gpu has no kernel= and ramdisk="},
+		{PXE().Of(ofClass("uki")).Interface, map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", ""},
+		{HTTP(ofClass("uki")), nil, nil, "uefi", ""},
+		{HTTP(ofClass("kernel")), nil, nil, "uefi", "--ramdisk-for class=gpu has no uki="},
+		{HTTPIPXE().Of(ofClass("kernel")).Interface, nil, nil, "uefi", ""},
+		{HTTP(rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r"})), nil, nil, "uefi", "rackd --uki"},
 		{HTTP(both), map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", "http-ipxe"},
 		{HTTPIPXE().Interface, map[string]any{ownramdisk.KernelField: "http://x/k", ownramdisk.RamdiskField: "http://x/r"}, nil, "uefi", ""},
 		{HTTP(both), map[string]any{ownramdisk.ParamsField: "%default% ipa-debug=1"}, nil, "uefi", ""},
@@ -94,34 +120,36 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 	} {
 		n := drivertest.NewRig().Node
 		n.DriverInfo, n.InstanceInfo, n.Properties = c.driver, c.instance, map[string]any{"capabilities": "boot_mode:" + c.mode}
+		n.ResourceClass = "gpu"
 		err := c.boot.Validate(n)
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v, %v, %v, %s: %v, want %q", c.boot, c.driver, c.instance, c.mode, err, c.want)
 		}
 	}
-	if err := HTTP(Programs{Ramdisk: true}).ValidateRescue(drivertest.NewRig().Node, true); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--rescue-uki") {
+	if err := HTTP(rack(bootfiles.Paths{UKI: "u"})).ValidateRescue(drivertest.NewRig().Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--rescue-uki") {
 		t.Errorf("a rescue without its program: %v", err)
 	}
+	arm := rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKIARM64: "ua", RescueUKIARM64: "rua"})
 	for arch, c := range map[string]struct {
-		has  Programs
+		has  *rackramdisk.Shelf
 		want string
 	}{
-		"x86_64":  {Programs{RamdiskARM64: true, RescueARM64: true}, "uki)"},
-		"aarch64": {both, "uki-arm64)"},
+		"x86_64":  {arm, "uki,"},
+		"aarch64": {both, "uki-arm64,"},
 	} {
 		n := drivertest.NewRig().Node
 		n.Properties = map[string]any{"capabilities": "boot_mode:uefi", "cpu_arch": arch}
-		for _, err := range []error{HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n, true)} {
+		for _, err := range []error{HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n)} {
 			if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), " for "+arch) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s with %+v: %v", arch, c.has, err)
 			}
 		}
 		delete(n.Properties, "cpu_arch")
-		if err := errors.Join(HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n, true)); err != nil {
+		if err := errors.Join(HTTP(c.has).Validate(n), HTTP(c.has).ValidateRescue(n)); err != nil {
 			t.Errorf("a node that names no architecture, with %+v: %v", c.has, err)
 		}
 	}
-	if err := HTTP(both).ValidateRescue(drivertest.NewRig().Node, false); err != nil {
+	if err := HTTP(both).ValidateRescue(drivertest.NewRig().Node); err != nil {
 		t.Errorf("a rescue with its program: %v", err)
 	}
 }

@@ -29,7 +29,8 @@ type Interface struct {
 	overTFTP, byHTTP bool
 	// byFirmware: the firmware of a machine in UEFI mode attaches its volume itself.
 	byFirmware bool
-	programs   *Programs // not nil: the firmware loads one of these
+	programs   bool            // the firmware loads the ramdisk as one program
+	rack       ownramdisk.Rack // nil: what the rack has is not known, and it has no programs
 }
 
 // Scripted is an Interface of machines that get a boot script. It sends a machine to its instance at each start, also where that is
@@ -45,17 +46,20 @@ func PXE() Scripted { return Scripted{Interface{overTFTP: true}} }
 // HTTPIPXE has UEFI firmware load iPXE by HTTP, and iPXE kernel and ramdisk.
 func HTTPIPXE() Scripted { return Scripted{Interface{byHTTP: true}} }
 
+// Of is the interface for machines of a rack that has these ramdisks.
+func (s Scripted) Of(r ownramdisk.Rack) Scripted {
+	s.rack = r
+	return s
+}
+
 // ByFirmware is the interface for machines whose UEFI firmware attaches the volume that they boot, as iLOs have it.
 func (s Scripted) ByFirmware() Scripted {
 	s.byFirmware = true
 	return s
 }
 
-// Programs says which ramdisks the rack has as programs that firmware starts.
-type Programs struct{ Ramdisk, Rescue, RamdiskARM64, RescueARM64 bool }
-
-// HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it.
-func HTTP(p Programs) Interface { return Interface{byHTTP: true, programs: &p} }
+// HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it. A nil rack has none.
+func HTTP(r ownramdisk.Rack) Interface { return Interface{byHTTP: true, programs: true, rack: r} }
 
 // httpDevice is the boot device of UEFI HTTP boot.
 const httpDevice driver.BootDevice = "uefihttp"
@@ -66,7 +70,7 @@ const persistField = "force_persistent_boot_device"
 // Properties names what is read of the node.
 func (i Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
-	if i.programs != nil {
+	if i.programs {
 		for _, field := range ownFiles {
 			all[field] = "Refused: the firmware loads the rack's program (rackd --uki), which holds kernel and ramdisk. Optional."
 		}
@@ -88,14 +92,18 @@ func (i Interface) Validate(n *node.Document) error {
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
 	}
-	if err := ownramdisk.Validate(n, ""); err != nil {
+	files := i.rack
+	if i.programs {
+		files = nil // it needs no others
+	}
+	if err := ownramdisk.Validate(n, files, ""); err != nil {
 		return err
 	}
 	if i.byHTTP && n.BootMode() != "uefi" {
 		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware boots by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
 	}
-	if i.programs != nil {
-		if err := i.programs.validate(n); err != nil {
+	if i.programs {
+		if err := i.validateProgram(n); err != nil {
 			return err
 		}
 	}
@@ -108,12 +116,12 @@ func (i Interface) Validate(n *node.Document) error {
 		n.Label(), len(n.Ports), driver.ErrInvalid)
 }
 
-// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
-func (i Interface) ValidateRescue(n *node.Document, racks bool) error {
-	if i.programs != nil {
-		return needs(n, "ramdisk for rescues", i.programs.Rescue, i.programs.RescueARM64, "--rescue-uki")
+// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues, and that the rack has some for a node that names none.
+func (i Interface) ValidateRescue(n *node.Document) error {
+	if i.programs {
+		return i.lacksProgram(n, true)
 	}
-	return ownramdisk.ValidateRescue(n, racks, "")
+	return ownramdisk.ValidateRescue(n, i.rack, "")
 }
 
 // RamdiskOrder loads an installer where the deploy is by one, else the node's own kernel and ramdisk, or the rack's.
@@ -122,7 +130,7 @@ func (i Interface) RamdiskOrder(n *node.Document, facts map[string]string) booto
 	if !installs {
 		o = bootorder.Ramdisk(ownramdisk.Load(n, facts))
 	}
-	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs
 	return o
 }
 
@@ -148,7 +156,7 @@ func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) boot
 	} else if own, loads := instancefiles.Order(n, facts); loads {
 		o = own
 	}
-	o.OverTFTP, o.Direct = i.overTFTP, i.programs != nil
+	o.OverTFTP, o.Direct = i.overTFTP, i.programs
 	return o
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 )
 
 var _, _ driver.Boot = Interface{}, Scripted{}
@@ -282,7 +283,7 @@ func TestRescueHasFilesOfItsOwn(t *testing.T) {
 		{own, false, ""}, {nil, true, ""}, {nil, false, "--rescue-ramdisk"}, {map[string]any{ownramdisk.RescueKernel: "http://x/rk"}, true, "only one"},
 		{map[string]any{ownramdisk.RescueKernel: "ftp://x/rk", ownramdisk.RescueRamdisk: "http://x/rr"}, true, ownramdisk.RescueKernel},
 	} {
-		err := IPXE().ValidateRescue(&node.Document{UUID: "u", DriverInfo: c.info}, c.racks)
+		err := IPXE().Of(rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", RescueRamdisk: map[bool]string{true: "rr"}[c.racks]})).ValidateRescue(&node.Document{UUID: "u", DriverInfo: c.info})
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, rack %t: %v, want %q", c.info, c.racks, err, c.want)
 		}

@@ -29,12 +29,20 @@ const (
 // Properties names the fields.
 func Properties() map[string]string {
 	return map[string]string{
-		KernelField:   "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's own. Optional.",
+		KernelField:   "URL (http, https, file, tftp) of the ramdisk's kernel. Default: the rackd's, by the node's cpu_arch and resource class. Optional.",
 		RamdiskField:  "URL of the ramdisk, to be given together with " + KernelField + ". Optional.",
-		RescueKernel:  "URL (http, https, file, tftp) of the kernel of the ramdisk for rescues. Default: the rackd's own. Optional.",
+		RescueKernel:  "URL (http, https, file, tftp) of the kernel of the ramdisk for rescues. Default: the rackd's, by the node's cpu_arch and resource class. Optional.",
 		RescueRamdisk: "URL of the ramdisk for rescues, to be given together with " + RescueKernel + ". Optional.",
 		ParamsField:   "Kernel parameters for the ramdisk. The word %default% stands for the rackd's own. Parameters that say which servers the agent calls and trusts are refused. Optional, also in instance_info, which counts in a deploy, a rebuild and a rescue.",
 	}
+}
+
+// Rack says which ramdisks the rack has for a node. Immutable, safe for concurrent use.
+type Rack interface {
+	// Lacks says why the rack has no kernel and ramdisk for the node's machine, or for its rescue; nil: it has them.
+	Lacks(n *node.Document, rescue bool) error
+	// LacksProgram is Lacks for a ramdisk as one program that firmware starts.
+	LacksProgram(n *node.Document, rescue bool) error
 }
 
 // Load is what the node's machine loads, with what Fetch has left in the work's facts.
@@ -61,17 +69,29 @@ func fields(n *node.Document) (kernel, ramdisk string) {
 	return KernelField, RamdiskField
 }
 
-// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues; racks says that the rack has a ramdisk for them.
-// Of the URLs' schemes, those in unless are refused, with the reason why.
-func ValidateRescue(n *node.Document, racks bool, why string, unless ...string) error {
-	if !racks && n.DriverString(RescueKernel) == "" && n.DriverString(RescueRamdisk) == "" {
-		return fmt.Errorf("node %s: driver_info has no %s and %s, and this rackd has no ramdisk for rescues (--rescue-ramdisk): %w", n.Label(), RescueKernel, RescueRamdisk, driver.ErrInvalid)
+// ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues. A node that names none needs those of the rack; a nil
+// rack has none. Of the URLs' schemes, those in unless are refused, with the reason why.
+func ValidateRescue(n *node.Document, rack Rack, why string, unless ...string) error {
+	if n.DriverString(RescueKernel) == "" && n.DriverString(RescueRamdisk) == "" {
+		lacks := errors.New("this rackd has no ramdisk for rescues (--rescue-ramdisk)")
+		if rack != nil {
+			lacks = rack.Lacks(n, true)
+		}
+		if lacks != nil {
+			return fmt.Errorf("node %s: driver_info has no %s and %s, and %w: %w", n.Label(), RescueKernel, RescueRamdisk, lacks, driver.ErrInvalid)
+		}
 	}
 	return validateFiles(n, RescueKernel, RescueRamdisk, why, unless)
 }
 
-// Validate checks the fields. Of the URLs' schemes, those in unless are refused, with the reason why.
-func Validate(n *node.Document, why string, unless ...string) error {
+// Validate checks the fields. A node without files of its own needs those of the rack; of a nil rack nothing is known. Of the URLs'
+// schemes, those in unless are refused, with the reason why.
+func Validate(n *node.Document, rack Rack, why string, unless ...string) error {
+	if rack != nil && n.DriverString(KernelField) == "" && n.DriverString(RamdiskField) == "" {
+		if lacks := rack.Lacks(n, false); lacks != nil {
+			return fmt.Errorf("node %s: driver_info has no %s and %s, and %w: %w", n.Label(), KernelField, RamdiskField, lacks, driver.ErrInvalid)
+		}
+	}
 	return errors.Join(validateFiles(n, KernelField, RamdiskField, why, unless), validateParams(n))
 }
 

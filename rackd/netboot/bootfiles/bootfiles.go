@@ -11,9 +11,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,6 +51,8 @@ type Paths struct {
 	Kernel, Ramdisk, RescueRamdisk, UKI, RescueUKI, UKIARM64, RescueUKIARM64 string
 	// Loaders are those of boot loaders, by the names above.
 	Loaders map[string]string
+	// More are those of further ramdisks, by their Numbered names.
+	More map[string]string
 }
 
 // New lists the files: those with a path must exist, and of the programs at least one.
@@ -60,6 +64,7 @@ func New(programs string, built Paths) (*Files, error) {
 			f.paths[name] = path
 		}
 	}
+	maps.Copy(f.paths, built.More)
 	for name, path := range built.Loaders {
 		if !exists(path) {
 			return nil, fmt.Errorf("the boot loader %s: %q is no file; Debian's packages shim-signed, grub-efi-amd64-signed, pxelinux and syslinux-common have them", name, path)
@@ -69,7 +74,7 @@ func New(programs string, built Paths) (*Files, error) {
 	boots := len(f.paths)
 	for name, path := range f.paths {
 		if !exists(path) {
-			return nil, fmt.Errorf("the %s to boot machines with: %q is no file; `ironyard ramdisk build` makes it", name, path)
+			return nil, fmt.Errorf("the %s to boot machines with: %q is no file; `ironyard ramdisk build` makes it", unnumbered(name), path)
 		}
 	}
 	for _, name := range Programs {
@@ -101,6 +106,38 @@ func Program(rescue, arm64 bool) string {
 	return UKI
 }
 
+// Numbered names a file of a further ramdisk: number 0 is the rack's own, whose names are as they are. A program's name keeps its
+// ending, which firmware looks at.
+func Numbered(name string, number int) string {
+	if number == 0 {
+		return name
+	}
+	stem, ending := strings.TrimSuffix(name, programEnding), ""
+	if stem != name {
+		ending = programEnding
+	}
+	return stem + numberMark + strconv.Itoa(number) + ending
+}
+
+const (
+	programEnding = ".efi"
+	numberMark    = "-r"
+)
+
+// unnumbered is a name without what Numbered adds.
+func unnumbered(name string) string {
+	stem, isProgram := strings.CutSuffix(name, programEnding)
+	if i := strings.LastIndex(stem, numberMark); i > 0 {
+		if _, err := strconv.Atoi(stem[i+len(numberMark):]); err == nil {
+			stem = stem[:i]
+		}
+	}
+	if isProgram {
+		stem += programEnding
+	}
+	return stem
+}
+
 // IsProgram reports whether a file is a program that firmware starts.
 func IsProgram(name string) bool {
 	return slices.Contains([]string{UKI, RescueUKI, UKIARM64, RescueUKIARM64}, name)
@@ -122,10 +159,10 @@ func (f *Files) Now(name string) string {
 	return name + mark + stamp(info)
 }
 
-// Plain is a name without what Now adds.
+// Plain is a name without what Now and Numbered add.
 func Plain(name string) string {
 	plain, _, _ := strings.Cut(name, mark)
-	return plain
+	return unnumbered(plain)
 }
 
 // stamp changes with each build.

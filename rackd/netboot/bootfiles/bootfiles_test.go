@@ -75,3 +75,36 @@ func TestWhatIsMissingIsAnErrorOfTheStart(t *testing.T) {
 		t.Error("no boot program, no error")
 	}
 }
+
+// Names of further ramdisks are served, and plain they are those of the rack's own.
+func TestNumbered(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "undionly.kpxe"), "u")
+	file := write(t, filepath.Join(dir, "f"), "the other kernel")
+	for name, want := range map[string]string{Kernel: "kernel-r2", RescueRamdisk: "rescue-ramdisk-r2", UKI: "ramdisk-r2.efi", RescueUKIARM64: "rescue-ramdisk-arm64-r2.efi"} {
+		got := Numbered(name, 2)
+		if got != want || Plain(got) != name || Numbered(name, 0) != name || Plain(name) != name || IsProgram(Plain(got)) != IsProgram(name) {
+			t.Errorf("%s: %s, plain %s", name, got, Plain(got))
+		}
+	}
+	for _, name := range []string{"snponly.efi", "ipxe-arm64.efi", "a-rx", "-r1"} {
+		if Plain(name) != name {
+			t.Errorf("%s is plain %s", name, Plain(name))
+		}
+	}
+	f, err := New(dir, Paths{Kernel: file, Ramdisk: file, More: map[string]string{Numbered(Kernel, 1): file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kernel-r1", f.Now("kernel-r1")} {
+		opened, err := f.Open(name)
+		if err != nil || Plain(name) != Kernel {
+			t.Errorf("%s: %v, plain %s", name, err, Plain(name))
+			continue
+		}
+		opened.Close()
+	}
+	if _, err := New(dir, Paths{Kernel: file, Ramdisk: file, More: map[string]string{Numbered(Kernel, 1): filepath.Join(dir, "none")}}); err == nil {
+		t.Error("a further ramdisk without its file")
+	}
+}

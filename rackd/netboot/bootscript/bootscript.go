@@ -4,7 +4,7 @@
 // Machines whose firmware starts the ramdisk as one program have no script: they ask which program, and its agent asks for the
 // parameters of its boot.
 //
-// It may import rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript
+// It may import rackd/bootorder, rackd/netboot, rackd/netboot/ipxescript
 // and rackd/netboot/loaderconfig.
 package bootscript
 
@@ -24,7 +24,6 @@ import (
 
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
-	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
 
@@ -47,9 +46,9 @@ type Scripts struct {
 	Directory netboot.Directory
 	Journal   netboot.Journal
 	Metrics   *netboot.Metrics // nil: nothing is counted
-	// Ramdisk is asked for each script, by the machine's conductor group: who else
+	// Ramdisk is asked for each script, by the machine's conductor group, class and architecture: who else
 	// serves it changes.
-	Ramdisk func(group string) ipxescript.Ramdisk
+	Ramdisk func(m netboot.Machine) ipxescript.Ramdisk
 	// Discovery: strangers boot the ramdisk, as machines of Group; else their script
 	// says that they are no node.
 	Discovery bool
@@ -138,9 +137,9 @@ func (s *Scripts) ForCentral(id, mac string, from netip.Addr) (string, error) {
 	case ok && m.Judge(from) == netboot.Proven:
 		return s.write(ipxe, m, true, mac, "http", from)
 	case mac == "":
-		return ipxescript.WriteElsewhere(id, "", s.Ramdisk(m.Group)), nil
+		return ipxescript.WriteElsewhere(id, "", s.Ramdisk(m)), nil
 	}
-	return ipxescript.WriteElsewhere("", mac, s.Ramdisk(m.Group)), nil
+	return ipxescript.WriteElsewhere("", mac, s.Ramdisk(m)), nil
 }
 
 func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via string, from netip.Addr) (string, error) {
@@ -152,7 +151,7 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 		}
 		m = netboot.Machine{State: "unknown", Order: bootorder.Ramdisk(bootorder.Load{}), Group: s.Group}
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
-		return l.write(m, mac, s.Ramdisk(m.Group)), nil
+		return l.write(m, mac, s.Ramdisk(m)), nil
 	}
 	switch m.Judge(from) {
 	case netboot.Foreign:
@@ -168,7 +167,7 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 			s.Metrics.Script("unheard")
 			s.warn("boot script held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from,
 				"todo", "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
-			return l.unheard(m, mac, s.Ramdisk(m.Group)), nil
+			return l.unheard(m, mac, s.Ramdisk(m)), nil
 		}
 	}
 	s.Metrics.Script(m.Order.Name)
@@ -179,7 +178,7 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
 	}
 	s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
-	return l.write(m, mac, s.Ramdisk(m.Group)), nil
+	return l.write(m, mac, s.Ramdisk(m)), nil
 }
 
 // Program returns the name of the boot file that a machine's firmware is to start without a boot program before it. It is no secret,
@@ -200,7 +199,7 @@ func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string,
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
 		return "", ErrNothing
 	}
-	return bootfiles.Program(m.Order.Load.Rescue, arm64), nil
+	return m.ProgramFile(arm64), nil
 }
 
 // Parameters returns what the agent of a ramdisk without a boot script is told, as words of a command line. Callers are judged as
@@ -241,7 +240,7 @@ func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
 	}
 	s.Metrics.Script(m.Order.Name)
 	s.Journal.Seen(mac, netboot.PhaseAsked, said(m, "http"))
-	return ipxescript.Words(m, mac, s.Ramdisk(m.Group)), nil
+	return ipxescript.Words(m, mac, s.Ramdisk(m)), nil
 }
 
 // Installer returns the machine of a node that boots an installer now, and this rackd's servers. Callers are judged as those who ask for a
@@ -267,7 +266,7 @@ func (s *Scripts) Installer(id, bootID string, from netip.Addr) (netboot.Machine
 	case m.Order.Load == nil || m.Order.Load.Installer == nil || m.BootID == "" || subtle.ConstantTimeCompare([]byte(m.BootID), []byte(bootID)) != 1:
 		return refuse(ErrNothing, "this boot of the installer is over: if the machine still runs it, switch it off")
 	}
-	return m, s.Ramdisk(m.Group), nil
+	return m, s.Ramdisk(m), nil
 }
 
 func said(m netboot.Machine, via string) string {

@@ -59,8 +59,8 @@ func newRack(t testing.TB, change func(*Config)) (*rack, http.Handler) {
 	r := &rack{machine: netboot.Machine{UUID: id, Name: "m1", State: "wait call-back", Group: "racks", Order: bootorder.Ramdisk(bootorder.Load{}), BootMode: "uefi"}}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	c := Config{Journal: r, Files: files, Log: log, Scripts: &bootscript.Scripts{Directory: r, Journal: r, Log: log, Group: "strangers",
-		Ramdisk: func(group string) ipxescript.Ramdisk {
-			return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk", Params: []string{"group=" + group}}
+		Ramdisk: func(m netboot.Machine) ipxescript.Ramdisk {
+			return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk", Params: []string{"group=" + m.Group}}
 		}}}
 	if change != nil {
 		change(&c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 )
@@ -65,7 +66,7 @@ func TestProgramOfTheMoment(t *testing.T) {
 // An agent is told the parameters of its boot as its kernel would have been, and only from its machine's address.
 func TestParametersOfABoot(t *testing.T) {
 	r, h := newRack(t, func(c *Config) {
-		c.Scripts.Ramdisk = func(string) ipxescript.Ramdisk {
+		c.Scripts.Ramdisk = func(netboot.Machine) ipxescript.Ramdisk {
 			return ipxescript.Ramdisk{Params: []string{"quiet"}, Fingerprint: strings.Repeat("ab", 32), Doors: []string{"https://192.0.2.9:6386"}}
 		}
 	})

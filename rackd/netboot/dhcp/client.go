@@ -121,8 +121,7 @@ func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) 
 	if !machine.Order.Direct || !arm64 && c != clientUEFI64 && c != clientHTTP64 {
 		return false
 	}
-	rescue := machine.Order.Load != nil && machine.Order.Load.Rescue
-	return serves == nil || serves(bootfiles.Program(rescue, arm64))
+	return serves == nil || serves(machine.ProgramFile(arm64))
 }
 
 // directFile is the file that a machine's firmware starts without a boot program. One that has nothing to load is given a
@@ -131,7 +130,7 @@ func directFile(c client, machine netboot.Machine) string {
 	if machine.Order.Load == nil {
 		return nothing
 	}
-	return bootfiles.Program(machine.Order.Load.Rescue, c == clientARM64)
+	return machine.ProgramFile(c == clientARM64)
 }
 
 // loader is the boot loader that a kind of firmware gets in place of iPXE; empty for none. The machine's boot interface is pxe, and

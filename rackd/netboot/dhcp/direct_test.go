@@ -80,6 +80,35 @@ func TestFirmwareIsGivenItsProgram(t *testing.T) {
 	}
 }
 
+// numbered is a machine whose firmware starts others than the rack's own programs.
+type numbered struct{ direct }
+
+func (n numbered) ByMAC(mac string) (netboot.Machine, bool) {
+	m, ok := n.direct.ByMAC(mac)
+	m.Program, m.ProgramARM64 = 1, 2
+	return m, ok
+}
+
+// A machine of a class or an architecture is given the program that is for it.
+func TestFirmwareIsGivenTheProgramForIt(t *testing.T) {
+	for want, c := range map[string]struct {
+		order bootorder.Order
+		mods  []dhcpv4.Modifier
+	}{
+		"ramdisk-r1.efi":              {bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")},
+		"rescue-ramdisk-r1.efi":       {bootorder.Ramdisk(bootorder.Load{Rescue: true}), pxe(iana.EFI_X86_64, "PXEClient:Arch:00007")},
+		"rescue-ramdisk-arm64-r2.efi": {bootorder.Ramdisk(bootorder.Load{Rescue: true}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011")},
+		"ramdisk-arm64-r2.efi":        {bootorder.Ramdisk(bootorder.Load{}), pxe(iana.EFI_ARM64, "PXEClient:Arch:00011")},
+	} {
+		s := newServer(t, func(cfg *Config) {
+			cfg.Directory, cfg.Serves = numbered{direct{order: c.order}}, func(name string) bool { return name != "ramdisk-arm64.efi" }
+		})
+		if r := answer(t, s, message(t, known, dhcpv4.MessageTypeDiscover, c.mods...)); r == nil || r.BootFileNameOption() != want {
+			t.Errorf("boot file %q, want %q", r.BootFileNameOption(), want)
+		}
+	}
+}
+
 // An agent that came without a boot script is told where to ask: with its lease, and beside another server when it asks all of them.
 func TestAgentIsToldWhereToAsk(t *testing.T) {
 	agent := dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.BootClass))

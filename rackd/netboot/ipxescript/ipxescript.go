@@ -11,6 +11,7 @@
 package ipxescript
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -31,10 +32,10 @@ type Ramdisk struct {
 	// Others are the rackds that a machine turns to when this one has gone: each can
 	// boot any machine of the group.
 	Others []Server
-	// Kernel and Initramfs are file names below them.
+	// Kernel and Initramfs are file names below them; empty: the rack has none for the machine.
 	Kernel, Initramfs string
-	// RescueInitramfs is that of rescues; empty: Initramfs.
-	RescueInitramfs string
+	// RescueKernel and RescueInitramfs are those of rescues; empty: Kernel, Initramfs.
+	RescueKernel, RescueInitramfs string
 	// Params are added to the kernel's command line.
 	Params []string
 	// Fingerprint is that of the certificate which Doors show, the base URLs that agents call.
@@ -43,6 +44,17 @@ type Ramdisk struct {
 	// Inspection: ramdisks that are inspected send what they find to the first door, which is central's.
 	Inspection bool
 }
+
+// Files are the names of the rack's kernel and initramfs for a machine; empty: it has none.
+func (r Ramdisk) Files(rescue bool) (kernel, initramfs string) {
+	if rescue {
+		return cmp.Or(r.RescueKernel, r.Kernel), cmp.Or(r.RescueInitramfs, r.Initramfs)
+	}
+	return r.Kernel, r.Initramfs
+}
+
+// ErrNoRamdisk: the rack has no kernel and initramfs for a machine of its class and architecture.
+var ErrNoRamdisk = errors.New("this rack has no kernel and ramdisk for a machine of its resource class and cpu_arch: see rackd's --ramdisk-for")
 
 // RetrySeconds is how long a machine waits before it tries again to load the
 // ramdisk; RefusedSeconds how long one waits that has nothing to boot.
@@ -74,11 +86,8 @@ func Write(m netboot.Machine, mac string, r Ramdisk) string {
 }
 
 func load(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
-	kernel, err := file(m, mac, r, m.Order.Load.Kernel.URL, r.Kernel)
-	racks := r.Initramfs
-	if m.Order.Load.Rescue && r.RescueInitramfs != "" {
-		racks = r.RescueInitramfs
-	}
+	racksKernel, racks := r.Files(m.Order.Load.Rescue)
+	kernel, err := file(m, mac, r, m.Order.Load.Kernel.URL, racksKernel)
 	initramfs, err2 := file(m, mac, r, m.Order.Load.Initramfs.URL, racks)
 	if err == nil {
 		err = err2
@@ -154,6 +163,9 @@ func file(m netboot.Machine, mac string, r Ramdisk, own, name string) (string, e
 			return "", fmt.Errorf("%q is not a URL that a machine can load from: give http or tftp and a host", own)
 		}
 		return word(u.String()), nil
+	}
+	if name == "" {
+		return "", ErrNoRamdisk
 	}
 	if m.Order.OverTFTP {
 		return r.TFTP + "/" + name, nil

@@ -22,6 +22,9 @@ type file struct{ host, path string }
 // locate says where a machine's kernel or ramdisk is. name is the rack's file, and kind what it is to a node that brings its own.
 func locate(of bootorder.File, mac, name, kind string) (file, error) {
 	if of.URL == "" {
+		if name == "" {
+			return file{}, ipxescript.ErrNoRamdisk
+		}
 		return file{path: "/" + name}, nil
 	}
 	u, err := url.Parse(of.URL)
@@ -47,11 +50,8 @@ func prepare(m netboot.Machine, mac string, r ipxescript.Ramdisk) (p ready, err 
 	if p.words, err = ipxescript.CommandLine(m, mac, r); err != nil {
 		return p, err
 	}
-	racks := r.Initramfs
-	if l.Rescue && r.RescueInitramfs != "" {
-		racks = r.RescueInitramfs
-	}
-	if p.kernel, err = locate(l.Kernel, mac, r.Kernel, netboot.OwnKernel); err != nil {
+	racksKernel, racks := r.Files(l.Rescue)
+	if p.kernel, err = locate(l.Kernel, mac, racksKernel, netboot.OwnKernel); err != nil {
 		return p, err
 	}
 	p.what = ipxescript.What(m)

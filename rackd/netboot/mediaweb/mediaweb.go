@@ -50,8 +50,8 @@ type Config struct {
 	// Open opens a file of the ramdisk: the node's own by its id in the rack's cache, or, with an empty one, that of the rack by
 	// its name (bootfiles).
 	Open func(id, name string) (f bootmedium.File, done func(), err error)
-	// Ramdisk says what agents of a conductor group are told, and the names of the rack's files.
-	Ramdisk func(group string) ipxescript.Ramdisk
+	// Ramdisk says what the agent of a machine is told, and the names of the rack's files for it.
+	Ramdisk func(m netboot.Machine) ipxescript.Ramdisk
 	Loader  *bootmedium.Loader
 	Journal netboot.Journal
 	Metrics *netboot.Metrics // nil: nothing is counted
@@ -135,22 +135,21 @@ func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, 
 			closeAll()
 		}
 	}()
-	ramdisk := c.Ramdisk(m.Node.Group)
+	ramdisk := c.Ramdisk(m.Machine)
 	contents := bootmedium.Contents{Params: ipxescript.Params(m.Machine, ramdisk), NetworkData: m.Node.NetworkData}
-	racks := ramdisk.Initramfs
-	if m.Load.Rescue && ramdisk.RescueInitramfs != "" {
-		racks = ramdisk.RescueInitramfs
-	}
+	kernel, initramfs := ramdisk.Files(m.Load.Rescue)
 	for _, f := range []struct {
 		of   bootorder.File
 		name string
 		into *bootmedium.File
-	}{{m.Load.Kernel, ramdisk.Kernel, &contents.Kernel}, {m.Load.Initramfs, racks, &contents.Ramdisk}} {
+	}{{m.Load.Kernel, kernel, &contents.Kernel}, {m.Load.Initramfs, initramfs, &contents.Ramdisk}} {
 		name := f.name
 		if f.of.URL != "" {
 			if name = ""; f.of.ID == "" {
 				return nil, "", nil, fmt.Errorf("a file of the node's own is not in the rack's cache: %w", fs.ErrNotExist)
 			}
+		} else if name == "" {
+			return nil, "", nil, ipxescript.ErrNoRamdisk
 		}
 		from := func() (bootmedium.File, func(), error) { return c.Open(f.of.ID, name) }
 		if name != "" { // what is in the cache never changes

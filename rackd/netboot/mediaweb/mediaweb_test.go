@@ -71,7 +71,7 @@ func serveFiles(t *testing.T, w *world, open func(id, name string) (bootmedium.F
 	loader := bootmedium.FindLoader(context.Background())
 	t.Cleanup(func() { loader.Close() })
 	s := httptest.NewServer(Handler(Config{Medium: w.medium, Open: open, Loader: loader, Journal: w, Log: slog.New(slog.DiscardHandler),
-		Ramdisk: func(string) ipxescript.Ramdisk {
+		Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
 			return ipxescript.Ramdisk{Kernel: "kernel", Initramfs: "ramdisk", Fingerprint: "aa", Doors: []string{"https://192.0.2.1:6386"}}
 		}}))
 	t.Cleanup(s.Close)

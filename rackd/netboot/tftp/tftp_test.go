@@ -58,7 +58,7 @@ func newServer(t testing.TB, kernel []byte) (*Server, *rack) {
 	r, log := &rack{}, slog.New(slog.NewTextHandler(io.Discard, nil))
 	return &Server{Files: files, Journal: r, Log: log, MACOf: func(net.IP) (string, bool) { return mac, true },
 		Scripts: &bootscript.Scripts{Directory: r, Journal: r, Log: log,
-			Ramdisk: func(string) ipxescript.Ramdisk {
+			Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
 				return ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://h", TFTP: "tftp://h"}, Kernel: "kernel", Initramfs: "ramdisk"}
 			}}}, r
 }
