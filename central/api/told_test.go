@@ -27,7 +27,7 @@ func TestRacksAreToldOfWhatTheySee(t *testing.T) {
 		{false, 200, "PATCH", node, replace("/description", `"d"`)},
 		{true, 200, "PATCH", node, `[{"op":"add","path":"/owner","value":"o"}]`},  // by the document's tenancy
 		{true, 200, "PATCH", node, `[{"op":"add","path":"/lessee","value":"l"}]`}, // so, too
-		{false, 200, "PATCH", node, `[{"op":"add","path":"/resource_class","value":"r"}]`},
+		{true, 200, "PATCH", node, `[{"op":"add","path":"/resource_class","value":"r"}]`},
 		{false, 200, "PATCH", node, replace("/shard", `"s"`)},
 		{true, 200, "PATCH", node, replace("/network_data", `{"links":[],"networks":[],"services":[]}`)},
 		{false, 200, "PATCH", node, replace("/properties/cpus", "4")}, // as it was

@@ -136,43 +136,50 @@ func listed(o object) string {
 // computed are the functions that read keys which they compute, and where those keys stand.
 var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
-	"central/api.checkProperties":           "central/api.countedProperties",
-	"rackd/driver/direct.unmet":             "rackd/driver/direct.refusedFields",
-	"rackd/driver/direct.unmetByDisk":       "rackd/driver/direct.layoutFields",
-	"rackd/driver/direct.partitionsOf":      "", // which names them
-	"rackd/driver/ipmi.number":              "", // those of parse and bridge
-	"rackd/driver/ipmi.truth":               "",
-	"rackd/driver/ipmi.bridge":              "", // which names them
-	"rackd/driver/fake.Validate":            "", // those that Properties announces as patterns
-	"rackd/driver/installer.Validate":       "", // those that Fields announces
-	"rackd/driver/installer.Fetch":          "",
-	"rackd/driver/installer.imageOf":        "",
-	"rackd/driver/installer.Order":          "",
-	"rackd/driver/anaconda.Validate":        "", // which names them
-	"rackd/driver/ansible.Validate":         "", // those of unused
-	"rackd/driver/ansible.hintsOf":          "",
-	"rackd/driver/instancefiles.Fetch":      "", // those that Fields announces
-	"rackd/driver/instancefiles.Validate":   "",
-	"rackd/driver/instancefiles.Order":      "",
-	"rackd/driver/instancefiles.check":      "",
-	"rackd/driver/fake.delayOf":             "",
-	"rackd/driver/fake.failure":             "",
-	"rackd/driver/iboot.parse":              "", // as those of snmp
-	"rackd/driver/bmc.Host":                 "", // for their callers
-	"rackd/driver/bmc.Port":                 "",
-	"rackd/driver/bmc.Missing":              "",
-	"rackd/driver/cisco.Parse":              "", // those of ucs.fields and cimc.fields
-	"rackd/driver/msftocs.parse":            "", // as those of snmp
-	"rackd/driver/vbox.parse":               "",
-	"rackd/driver/snmp.parse":               "", // those that are required, each of which it reads by its name too
-	"rackd/driver/snmp.chosen":              "", // those of userSecurity
-	"rackd/driver/networkboot.validate":     "", // those of ownFiles
-	"rackd/driver/ownramdisk.Fetch":         "", // those of validateFiles
-	"rackd/driver/mediaboot.Validate":       "", // which names them
-	"rackd/driver/ownramdisk.Load":          "", // those of fields
-	"rackd/driver/ownramdisk.validateFiles": "",
-	"rackd/driver/mediaboot.image":          "", // those of ready
-	"rackd/driver/mediaboot.Medium":         "",
+	"central/api.checkProperties":              "central/api.countedProperties",
+	"rackd/driver/direct.unmet":                "rackd/driver/direct.refusedFields",
+	"rackd/driver/direct.unmetByDisk":          "rackd/driver/direct.layoutFields",
+	"rackd/driver/direct.partitionsOf":         "", // which names them
+	"rackd/driver/ipmi.number":                 "", // those of parse and bridge
+	"rackd/driver/ipmi.truth":                  "",
+	"rackd/driver/ipmi.bridge":                 "", // which names them
+	"rackd/driver/fake.Validate":               "", // those that Properties announces as patterns
+	"rackd/driver/installer.Validate":          "", // those that Fields announces
+	"rackd/driver/installer.Fetch":             "",
+	"rackd/driver/installer.imageOf":           "",
+	"rackd/driver/installer.Order":             "",
+	"rackd/driver/anaconda.Validate":           "", // which names them
+	"rackd/driver/ansible.Validate":            "", // those of unused
+	"rackd/driver/ansible.hintsOf":             "",
+	"rackd/driver/instancefiles.Fetch":         "", // those that Fields announces
+	"rackd/driver/instancefiles.Validate":      "",
+	"rackd/driver/instancefiles.Order":         "",
+	"rackd/driver/instancefiles.check":         "",
+	"rackd/driver/fake.delayOf":                "",
+	"rackd/driver/fake.failure":                "",
+	"rackd/driver/iboot.parse":                 "", // as those of snmp
+	"rackd/driver/bmc.Host":                    "", // for their callers
+	"rackd/driver/bmc.Port":                    "",
+	"rackd/driver/bmc.Missing":                 "",
+	"rackd/driver/cisco.Parse":                 "", // those of ucs.fields and cimc.fields
+	"rackd/driver/msftocs.parse":               "", // as those of snmp
+	"rackd/driver/vbox.parse":                  "",
+	"rackd/driver/snmp.parse":                  "", // those that are required, each of which it reads by its name too
+	"rackd/driver/snmp.chosen":                 "", // those of userSecurity
+	"rackd/driver/networkboot.validateProgram": "", // those of ownFiles
+	"rackd/driver/ownramdisk.Fetch":            "", // those of validateFiles
+	"rackd/driver/mediaboot.Validate":          "", // which names them
+	"rackd/driver/ownramdisk.Load":             "", // those of fields
+	"rackd/driver/ownramdisk.validateFiles":    "",
+	"rackd/driver/mediaboot.image":             "", // those of ready
+	"rackd/driver/mediaboot.Medium":            "",
+	// secrets that a step replaces, which its driver names
+	"rackd/conductor/runner.nodeShows":   "",
+	"rackd/conductor/runner.Replace":     "",
+	"rackd/conductor/runner.showSecrets": "",
+	"rackd/driver/credential.with":       "",
+	"rackd/driver/credential.Run":        "",
+	"rackd/driver/drivertest.Replaced":   "",
 }
 
 // beside are keys that are read of an object under another name than its own.

@@ -43,8 +43,8 @@ func SealSecret(key *seal.Key, node, field, of string, r Replacement) (Secret, e
 	return s, nil
 }
 
-// Open returns what s is sealed from, or an error that wraps seal.ErrOpen where key is not that of the node's group, or s belongs
-// to another node, field or work.
+// Open returns what s is sealed from. Its error wraps seal.ErrOpen where key is not that of the node's group, and where s belongs to
+// another node, field or work.
 func (s *Secret) Open(key *seal.Key, node string) (r Replacement, err error) {
 	plain, err := key.Open(s.label(node), s.Sealed)
 	if err != nil {

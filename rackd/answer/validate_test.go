@@ -11,12 +11,18 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
+// hasAll is a rack that has a ramdisk for each machine.
+type hasAll struct{}
+
+func (hasAll) Lacks(*node.Document, bool) error        { return nil }
+func (hasAll) LacksProgram(*node.Document, bool) error { return nil }
+
 // A rescue is judged with the password that its request brings; without one its interface is not in order. The
 // node's document stays as it is.
 func TestARescueIsJudgedWithItsPassword(t *testing.T) {
 	kind := fake.New(fake.Options{}).Type()
-	kind.Interfaces["rescue"] = []driver.Named{{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{Ramdisk: true})}}
-	kind.Interfaces["boot"] = []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE()}}
+	kind.Interfaces["rescue"] = []driver.Named{{Name: "agent", Impl: agentrescue.New(agentrescue.Settings{})}}
+	kind.Interfaces["boot"] = []driver.Named{{Name: "ipxe", Impl: networkboot.IPXE().Of(hasAll{})}}
 	reg, err := driver.NewRegistry(kind)
 	if err != nil {
 		t.Fatal(err)

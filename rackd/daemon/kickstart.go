@@ -113,7 +113,7 @@ func publicKey(id agentdoor.Identity) (string, error) {
 
 // kickstarts are those of installers that ask at a face: their reports come by the same version of IP.
 func (r *rackd) kickstarts(f face) kickstarts {
-	return kickstarts{installation: r.conductor.Installation, identity: r.identities.Of, ramdisk: func(group string) ipxescript.Ramdisk { return r.ramdiskAt(f, group) },
+	return kickstarts{installation: r.conductor.Installation, identity: r.identities.Of, ramdisk: func(m netboot.Machine) ipxescript.Ramdisk { return r.ramdiskAt(f, m) },
 		open: func(id string) (io.ReadCloser, error) {
 			f, done, err := r.cache.File(id)
 			return released{f, done}, err

@@ -30,9 +30,9 @@ const (
 	peARM64 = 0xaa64
 )
 
-// archIn reads the header of a PE file, which kernels with EFI's entry have too, or that of a plain kernel: x86's boot protocol has
-// "HdrS" at 0x202 (Documentation/arch/x86/boot.rst; no word of it says that the kernel has 64 bits, but bit 0 of xloadflags at 0x236),
-// arm64's image has "ARM\x64" at 56 (Documentation/arch/arm64/booting.rst).
+// archIn reads the header of a PE file, which kernels with EFI's entry have too, or that of a plain kernel. X86's has "HdrS" at 0x202,
+// and bit 0 of xloadflags at 0x236 where it has 64 bits (Documentation/arch/x86/boot.rst). Arm64's has "ARM\x64" at 56
+// (Documentation/arch/arm64/booting.rst).
 func archIn(head []byte) string {
 	at := func(i int, text string) bool {
 		return i >= 0 && i+len(text) <= len(head) && string(head[i:i+len(text)]) == text

@@ -18,7 +18,8 @@ import (
 )
 
 // A BIOS loses its settings with firmware, or with another board. One step has the iRMC read them out of the machine and keeps them with
-// the node, another puts them back. The iRMC restarts the machine for both, and may leave it off. Names are Ironic's, which has the first as a
+// the node, another puts them back. The iRMC restarts the machine for both, and may leave it off.
+// Names are Ironic's, which has the first as a
 // part of deploys.
 
 const (

@@ -27,7 +27,7 @@ func ofClass(has string) *rackramdisk.Shelf {
 	return rack(bootfiles.Paths{Kernel: "k", Ramdisk: "r", UKI: "u"}, more)
 }
 
-// rack is a rack with these files, which are looked at by nobody here.
+// rack is a rack with these files, which no test here opens.
 func rack(own bootfiles.Paths, more ...rackramdisk.Ramdisk) *rackramdisk.Shelf {
 	s, err := rackramdisk.New(own, more)
 	if err != nil {
