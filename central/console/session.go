@@ -76,8 +76,10 @@ func (s *Session) Run(ctx context.Context) error {
 	}
 	cancel()
 	cut()
-	for range len(parts) - 1 {
-		<-done // the first end is the reason
+	for range len(parts) - 1 { // the first end is the reason
+		if next := <-done; errors.Is(next, errTookNothing) {
+			first = next // a write that waits too long closes the connection first: the read then fails before it
+		}
 	}
 	if websocket.CloseStatus(first) != -1 {
 		return nil
@@ -176,12 +178,14 @@ func (s *Session) note(n Note) error {
 	return s.write(websocket.MessageText, raw)
 }
 
+var errTookNothing = errors.New("the client took nothing")
+
 func (s *Session) write(kind websocket.MessageType, p []byte) error {
 	bounded, cancel := context.WithTimeout(s.link, writeWithin)
 	defer cancel()
 	err := s.conn.Write(bounded, kind, p)
 	if err != nil && s.link.Err() == nil && bounded.Err() != nil {
-		return fmt.Errorf("the client took nothing for %s: %w", writeWithin, err)
+		return fmt.Errorf("%w for %s: %w", errTookNothing, writeWithin, err)
 	}
 	return err
 }
