@@ -181,10 +181,10 @@ func (s *Session) note(n Note) error {
 var errTookNothing = errors.New("the client took nothing")
 
 func (s *Session) write(kind websocket.MessageType, p []byte) error {
-	bounded, cancel := context.WithTimeout(s.link, writeWithin)
+	bounded, cancel := context.WithTimeoutCause(s.link, writeWithin, errTookNothing)
 	defer cancel()
 	err := s.conn.Write(bounded, kind, p)
-	if err != nil && s.link.Err() == nil && bounded.Err() != nil {
+	if err != nil && errors.Is(context.Cause(bounded), errTookNothing) {
 		return fmt.Errorf("%w for %s: %w", errTookNothing, writeWithin, err)
 	}
 	return err
