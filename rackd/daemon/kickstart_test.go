@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
@@ -178,7 +179,11 @@ func TestInstallersReportByTheirVersionOfIP(t *testing.T) {
 	file("undionly.kpxe")
 	rack := &Rack{Address: netip.MustParseAddr("10.0.0.1"), Address6: netip.MustParseAddr("fd00::1"), HTTPPort: 8080, AgentPort: 6386, Kernel: file("k"), Ramdisk: file("r")}
 	r := &rackd{cfg: Config{Name: "r", Group: "own", Rack: rack}, identities: ids, lease: &lease.Lease{}}
-	if r.files, err = bootfiles.New(dir, bootfiles.Paths{Kernel: rack.Kernel, Ramdisk: rack.Ramdisk}); err != nil {
+	paths := bootfiles.Paths{Kernel: rack.Kernel, Ramdisk: rack.Ramdisk}
+	if r.files, err = bootfiles.New(dir, paths); err != nil {
+		t.Fatal(err)
+	}
+	if r.ramdisks, err = rackramdisk.New(paths, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range rack.faces() {
