@@ -178,7 +178,7 @@ func TestNoRamdiskForAMachine(t *testing.T) {
 	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: "http://192.0.2.1:8080"}}
 	m := netboot.Machine{UUID: "u", Arch: "ppc64le", Order: networkboot.IPXE().RamdiskOrder(&node.Document{}, nil)}
 	r.nameFiles(&found, m)
-	if script := ipxescript.Write(m, "52:54:00:00:00:01", found); !strings.Contains(script, "--ramdisk-for") || strings.Contains(script, "/files/") {
+	if script := ipxescript.Write(m, "52:54:00:00:00:01", found); !strings.Contains(script, "ramdisk-for") || strings.Contains(script, "/files/") {
 		t.Errorf("script:\n%s", script)
 	}
 }
