@@ -286,14 +286,13 @@ func (b Boot) Next(epoch uint64) Boot {
 	return Boot{Number: max(b.Number+1, epoch), System: b.System, BMC: b.BMC}
 }
 
-// WithAddress returns b with an address that DHCP has given, and whether that is new.
+// WithAddress returns b with an address that DHCP has given, and whether that is new. The one that was told of last is the last to go:
+// a server tells its own again after each that it has overheard.
 func (b Boot) WithAddress(a netip.Addr) (Boot, bool) {
-	if slices.Contains(b.Addresses, a) {
-		return b, false
-	}
-	list := append(slices.Clone(b.Addresses), a)
+	known := slices.Contains(b.Addresses, a)
+	list := append(slices.DeleteFunc(slices.Clone(b.Addresses), func(had netip.Addr) bool { return had == a }), a)
 	b.Addresses = list[max(0, len(list)-maxAddresses):]
-	return b, true
+	return b, !known
 }
 
 // Full reports whether another address takes the place of an older one.
