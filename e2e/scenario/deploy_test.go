@@ -49,7 +49,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 	for _, name := range []string{"uefi-0", "bios-0"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := limit(t, 8*time.Minute)
+			ctx := limit(t, 12*time.Minute)
 			o := theRack.Operator
 			id := enrolled(ctx, t, name, func(m *operator.Machine) {
 				m.Clean = name == "bios-0" // the other goes straight to available
