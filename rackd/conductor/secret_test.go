@@ -336,12 +336,12 @@ func TestNewPasswordRefused(t *testing.T) {
 func TestUndeployGoesOnWithTheNewPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, log := &locked{password: oldPassword}, []string(nil)
-		silent := true
+		var answers atomic.Bool
 		b.lose = func(int) (bool, bool) { return true, true }
 		change := b.change()
 		accepts := change.Accepts
 		change.Accepts = func(ctx context.Context, n *node.Document) error {
-			if silent {
+			if !answers.Load() {
 				return fmt.Errorf("the BMC is away: %w", driver.ErrUnreachable)
 			}
 			return accepts(ctx, n)
@@ -369,7 +369,7 @@ func TestUndeployGoesOnWithTheNewPassword(t *testing.T) {
 		}
 		s.supersede(nodeA, work.Delete, provision.Deleting)
 		time.Sleep(time.Minute)
-		silent = false
+		answers.Store(true)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		d := s.Work(nodeA).Doc
