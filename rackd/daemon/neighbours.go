@@ -72,8 +72,8 @@ const (
 	maxDoor   = 80
 )
 
-// ramdisk is where this rackd's files are, without their names, and an agent that knows the others too, so that it
-// finds one of them when this one has gone.
+// ramdisk is where this rackd's files are, without their names. An agent is told of the others too: it finds one of them when this
+// one has gone.
 func (r *Rack) ramdisk(f face, fingerprint string, others []bus.Member) ipxescript.Ramdisk {
 	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: f.http(), TFTP: f.tftp()}}
 	found.Doors, found.Fingerprint, found.Params = []string{f.agents()}, fingerprint, r.KernelParams
