@@ -29,6 +29,7 @@ type port struct {
 	mu    sync.Mutex
 	typed strings.Builder
 	ends  map[io.WriteCloser]bool
+	gone  bool // the BMC is: an end that comes later is cut at once
 }
 
 func (p *port) text() string { p.mu.Lock(); defer p.mu.Unlock(); return p.typed.String() }
@@ -40,6 +41,9 @@ func (p *port) carry(end io.ReadWriteCloser) {
 		p.ends = map[io.WriteCloser]bool{}
 	}
 	p.ends[end] = true
+	if p.gone {
+		end.Close()
+	}
 	p.mu.Unlock()
 	buf := make([]byte, 512)
 	for {
@@ -68,6 +72,7 @@ func (p *port) say(text string) {
 func (p *port) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gone = true
 	for end := range p.ends {
 		end.Close()
 	}
