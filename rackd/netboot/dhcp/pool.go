@@ -249,7 +249,7 @@ func (p *pool) take(mac string, wanted netip.Addr, uses bool) verdict {
 	case !p.usable(wanted) || !p.open(mac, wanted) && !((uses || p.byAddr[wanted].Heard) && p.byAddr[wanted].MAC == mac):
 		// A machine that uses the address has not declined it: the decline was a stranger's, in its name.
 		return refused
-	case !p.givable(wanted) && !uses && p.byMAC[mac] != wanted:
+	case !p.givable(wanted) && !uses && p.byAddr[wanted].MAC != mac:
 		return unknown
 	case stranger && !has && p.byAddr[wanted].MAC != mac && p.full():
 		return refused

@@ -214,19 +214,21 @@ func TestAnotherServersAddressEndsNoLease(t *testing.T) {
 
 // A machine that does take another server's address while it has a lease here goes on with that.
 func TestMachineThatTookAnotherServersAddress(t *testing.T) {
-	s := newServer(t, nil)
-	leased(t, s, known)
 	theirs := netip.MustParseAddr("10.77.0.20")
-	answer(t, s, takes(t, known, theirs, netip.MustParseAddr("10.77.0.2")))
-	for name, m := range map[string]*dhcpv4.DHCPv4{
-		"uses":      message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(theirs.AsSlice())),
-		"remembers": message(t, known, dhcpv4.MessageTypeRequest, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(theirs.AsSlice()))),
-	} {
-		if r := answer(t, s, m); r == nil || r.MessageType() != dhcpv4.MessageTypeAck || addr(r.YourIPAddr) != theirs {
-			t.Errorf("a machine that %s %s got %v", name, theirs, r)
-		}
-		if a, ok := s.Address(known); !ok || a != theirs {
-			t.Errorf("it %s %s and is known by %v", name, theirs, a)
+	uses := dhcpv4.WithClientIP(theirs.AsSlice())
+	remembers := dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(theirs.AsSlice()))
+	for name, order := range map[string][]dhcpv4.Modifier{"uses, then remembers": {uses, remembers}, "remembers, then uses": {remembers, uses}} {
+		s := newServer(t, nil)
+		leased(t, s, known)
+		answer(t, s, takes(t, known, theirs, netip.MustParseAddr("10.77.0.2")))
+		for _, how := range order {
+			r := answer(t, s, message(t, known, dhcpv4.MessageTypeRequest, how))
+			if r == nil || r.MessageType() != dhcpv4.MessageTypeAck || addr(r.YourIPAddr) != theirs {
+				t.Errorf("a machine that %s %s got %v", name, theirs, r)
+			}
+			if a, ok := s.Address(known); !ok || a != theirs {
+				t.Errorf("it %s %s and is known by %v", name, theirs, a)
+			}
 		}
 	}
 }
