@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -25,7 +25,7 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues and firmware told by a BMC: some forty minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, firmware told by a BMC and a page in a browser: some forty minutes (docs/disks.md)"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
@@ -36,7 +36,7 @@ help:
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
-packages-build packages-rack packages-test packages-tempest packages-python-agent:
+packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent:
 	@ops/setup/packages.sh $(@:packages-%=%)
 
 build: packages-build
@@ -96,12 +96,13 @@ attack: packages-test
 	ops/setup/fuzz.sh $(FUZZTIME)
 
 # make e2e runs what needs no long wait.
-hardware: packages-test build
+hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./ops/virtual/testimage ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|FirmwareBesideDnsmasq|FirmwareOfARM64|IPv6" ./rackd/netboot
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions

@@ -135,7 +135,11 @@ func (w *writer) shows(o *order, row *store.Snapshot) bool {
 	if err != nil {
 		return false
 	}
-	_, made := node.Verify(o.id, o.node.value, key.Newest())
+	posted, err := node.Open(o.node.value)
+	if err != nil {
+		return false
+	}
+	_, made := posted.Verify(o.id, key.Newest())
 	return made
 }
 

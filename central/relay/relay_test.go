@@ -329,7 +329,11 @@ func TestForgedDocumentIsReplaced(t *testing.T) {
 	}
 	f.follow(f.relay)
 	f.eventually("central's", f.site.Nodes, key, func(body []byte) bool {
-		_, made := node.Verify(n.UUID, body, groupKey(t, f.key))
+		posted, err := node.Open(body)
+		if err != nil {
+			return false
+		}
+		_, made := posted.Verify(n.UUID, groupKey(t, f.key))
 		return made
 	})
 }

@@ -39,7 +39,7 @@ func BenchmarkWrites(b *testing.B) {
 			b.Run("creates", func(b *testing.B) {
 				writes(b, db, func(ctx context.Context, i int) error {
 					n := ordinaryNode(i)
-					n.UUID = store.NewID()
+					n.GiveUUID() // as the API does
 					n.Name = "node-" + n.UUID
 					return db.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.InsertNode(ctx, n) })
 				})

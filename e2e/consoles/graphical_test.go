@@ -32,11 +32,17 @@ import (
 // rackOf runs central and a rackd with these drivers until the test ends.
 func rackOf(t *testing.T, drivers ...string) *stack.Stack {
 	t.Helper()
+	return rackWith(t, dev.Options{Drivers: drivers})
+}
+
+// rackWith runs central and a rackd until the test ends.
+func rackWith(t *testing.T, o dev.Options) *stack.Stack {
+	t.Helper()
+	o.Listen, o.Data, o.Log = "127.0.0.1:0", t.TempDir(), slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	up, done := make(chan *stack.Stack, 1), make(chan error, 1)
-	folder := t.TempDir()
 	go func() {
-		done <- dev.Run(ctx, dev.Options{Listen: "127.0.0.1:0", Data: folder, Drivers: drivers, Log: slog.New(slog.DiscardHandler)}, func(s *stack.Stack) { up <- s })
+		done <- dev.Run(ctx, o, func(s *stack.Stack) { up <- s })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -165,6 +171,21 @@ func near(a, b color.Color) bool {
 		}
 	}
 	return true
+}
+
+// differing counts the pixels that are not those wanted, and those wanted that are not black.
+func differing(got, want image.Image) (other, light int) {
+	for y := range want.Bounds().Dy() {
+		for x := range want.Bounds().Dx() {
+			if !near(want.At(x, y), color.Black) {
+				light++
+			}
+			if !near(got.At(x, y), want.At(x, y)) {
+				other++
+			}
+		}
+	}
+	return other, light
 }
 
 // readPPM reads what QEMU's screendump writes.
@@ -300,18 +321,8 @@ func TestPictureEndToEnd(t *testing.T) {
 	if got.Bounds() != want.Bounds() {
 		t.Fatalf("the picture is %v, QEMU's is %v", got.Bounds(), want.Bounds())
 	}
-	all, other, light := 0, 0, 0
-	for y := range want.Bounds().Dy() {
-		for x := range want.Bounds().Dx() {
-			all++
-			if !near(want.At(x, y), color.Black) {
-				light++
-			}
-			if !near(got.At(x, y), want.At(x, y)) {
-				other++
-			}
-		}
-	}
+	other, light := differing(got, want)
+	all := want.Bounds().Dx() * want.Bounds().Dy()
 	if light == 0 || light == all || other > all/200 {
 		t.Errorf("of %d pixels %d are others than QEMU's, which has %d that are not black", all, other, light)
 	}

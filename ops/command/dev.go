@@ -15,12 +15,13 @@ type devCommand struct {
 	Data     string        `help:"Folder for database, bus and key. A restart continues from it." default:"ironyard-dev" type:"path"`
 	Database string        `help:"Use this database instead of SQLite: postgres://…"`
 	Observe  string        `help:"Address of the rackd's /metrics. Empty: none. Central's metrics are at the address of the API." placeholder:"HOST:PORT"`
+	NoVNC    string        `help:"Folder with noVNC, such as /usr/share/novnc of Debian's package novnc: a page shows the pictures of machines with console interface fake-graphical." name:"novnc" type:"existingdir" placeholder:"FOLDER"`
 	Delay    time.Duration `help:"Duration of each step of a fake machine."`
 }
 
 func (c devCommand) Run(ctx context.Context, log *slog.Logger) error {
 	began := time.Now()
-	return dev.Run(ctx, dev.Options{Listen: c.Listen, Data: c.Data, Database: c.Database, Observe: c.Observe, Delay: c.Delay, Log: log}, func(s *stack.Stack) {
+	return dev.Run(ctx, dev.Options{Listen: c.Listen, Data: c.Data, Database: c.Database, Observe: c.Observe, Delay: c.Delay, NoVNC: c.NoVNC, Log: log}, func(s *stack.Stack) {
 		fmt.Printf("ready in %d ms: API on %s, no authentication, fake machines\n\n", time.Since(began).Milliseconds(), s.Endpoint)
 		fmt.Printf("Try, in another terminal:\n  export OS_AUTH_TYPE=none OS_ENDPOINT=%s\n"+
 			"  baremetal node create --driver fake-hardware --name one\n  baremetal node manage one --wait\n  baremetal node provide one --wait\n"+

@@ -33,7 +33,9 @@ type Options struct {
 	Observe string
 	// Access says who may use the API; empty: everybody may.
 	Access central.Access
-	Log    *slog.Logger
+	// NoVNC is a folder with noVNC, for a page of graphical consoles; empty: there is no page.
+	NoVNC string
+	Log   *slog.Logger
 }
 
 // everywhere: who runs it owns the machine, and servers and emulated BMCs run beside it.
@@ -52,7 +54,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 	defer stopStack()
 	context.AfterFunc(ctx, func() { <-rackdDone; stopStack() })
 	g.Go(func() error {
-		return stack.Run(stackCtx, stack.Options{Dir: o.Data, Database: o.Database, Listen: o.Listen, Access: o.Access, Log: o.Log}, func(s *stack.Stack) { up <- s })
+		return stack.Run(stackCtx, stack.Options{Dir: o.Data, Database: o.Database, Listen: o.Listen, Access: o.Access, NoVNC: o.NoVNC, Log: o.Log}, func(s *stack.Stack) { up <- s })
 	})
 	g.Go(func() error {
 		defer close(rackdDone)

@@ -66,7 +66,7 @@ func TestWhatLiesOnABusHasOneReaderEach(t *testing.T) {
 					return true
 				}
 				switch f := selector(call.Fun); {
-				case f == "node.Read" || f == "node.Summarize" || f == "node.RevisionOf":
+				case f == "node.Read" || f == "node.RevisionOf":
 					if used[path] = true; readsNodes[path] == "" {
 						t.Errorf("%s calls %s: read it with bus.ReadNode or bus.ReadNodeRevision, which compare it with its key", path, f)
 					}

@@ -37,7 +37,9 @@ type Options struct {
 	BusListen string
 	// Access says who may use the API; empty: everybody may.
 	Access daemon.Access
-	Log    *slog.Logger
+	// NoVNC is a folder with noVNC, for a page of graphical consoles; empty: there is no page.
+	NoVNC string
+	Log   *slog.Logger
 }
 
 // Stack is a running control plane.
@@ -89,7 +91,7 @@ func Run(ctx context.Context, o Options, ready func(*Stack)) error {
 	if database == "" {
 		database = "sqlite:" + filepath.Join(o.Dir, "central.db")
 	}
-	return daemon.Run(ctx, daemon.Config{Database: database, Listen: o.Listen, Key: key, Conn: s.Conn, Access: o.Access, Log: o.Log}, func(i daemon.Info) {
+	return daemon.Run(ctx, daemon.Config{Database: database, Listen: o.Listen, Key: key, Conn: s.Conn, Access: o.Access, NoVNC: o.NoVNC, Log: o.Log}, func(i daemon.Info) {
 		s.Endpoint, s.Store, s.Roster = i.Endpoint, i.Store, i.Roster
 		if ready != nil {
 			ready(s)

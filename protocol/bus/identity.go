@@ -42,21 +42,24 @@ func GroupOfKey(key string) string {
 	return token
 }
 
-// ReadNode reads the summary of a document of NODES; node.Read reads the rest of a body
-// that was taken.
-func ReadNode(key string, body []byte) (node.Summary, error) {
+// ReadNode opens a document of NODES and reads its summary; node.Read reads the rest of a body
+// that was taken. Of a document of a newer form (node.ErrFormat) it returns what Open does.
+func ReadNode(key string, body []byte) (n node.Summary, p node.Posted, err error) {
 	token, id, err := place(key)
 	if err != nil {
-		return node.Summary{}, err
+		return n, p, err
 	}
-	n, err := node.Summarize(id, body)
+	if p, err = node.Open(body); err != nil {
+		return n, p, fmt.Errorf("read the document of node %s: %w", id, err)
+	}
+	n, err = p.Summary(id)
 	switch {
 	case errors.Is(err, node.ErrOther):
 		err = fmt.Errorf("%w: %w", ErrLie, err)
 	case err == nil && GroupToken(n.Group) != token:
 		err = lie("conductor group", n.Group, key)
 	}
-	return n, err
+	return n, p, err
 }
 
 // ReadNodeRevision reads the revision of a document of NODES and nothing else of it, where

@@ -18,7 +18,7 @@ func FuzzReaders(f *testing.F) {
 		if d, err := ReadWork(key, body); err == nil && (d.Node != id || GroupToken(d.Group) != token) {
 			t.Errorf("work of node %q, group %q was read below %q", d.Node, d.Group, key)
 		}
-		if n, err := ReadNode(key, body); err == nil && GroupToken(n.Group) != token {
+		if n, _, err := ReadNode(key, body); err == nil && GroupToken(n.Group) != token {
 			t.Errorf("a node of group %q was read below %q", n.Group, key)
 		}
 		if m, err := ReadMember(key, body); err == nil && (GroupToken(m.Group) != token || GroupToken(m.Name) != id || strings.ContainsAny(m.BootURL+m.BootTLSURL+m.AgentURL, " \n\"$")) {

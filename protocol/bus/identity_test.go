@@ -41,7 +41,7 @@ func many[T any](n int, v T) map[string]T {
 // their place says; the truth it takes.
 func TestReadersBelieveThePlace(t *testing.T) {
 	readers := map[string]func(place string, body []byte) error{
-		"NODES":  func(place string, body []byte) error { _, err := ReadNode(place, body); return err },
+		"NODES":  func(place string, body []byte) error { _, _, err := ReadNode(place, body); return err },
 		"WORK":   func(place string, body []byte) error { _, err := ReadWork(place, body); return err },
 		"ALIVE":  func(place string, body []byte) error { _, err := ReadMember(place, body); return err },
 		"GROUPS": func(place string, body []byte) error { _, err := ReadGroup(place, body); return err },

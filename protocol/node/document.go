@@ -23,27 +23,46 @@ var ErrFormat = errors.New("unknown form of a node document: upgrade this progra
 // ErrOther means that a document names another node than its key.
 var ErrOther = errors.New("the document is that of another node")
 
-// envelope is a document as it lies on the bus. Readers skip fields that they do not know, here and in Document: these are of another
+// Posted is a document as it lies on the bus. Readers skip fields that they do not know, here and in Document: these are of another
 // version.
-type envelope struct {
-	Form int `json:"form"`
-	// Key is the id of the key that made the code.
-	Key string `json:"key,omitempty"`
-	// Code shows a rack that central made the node's document, byte for byte.
-	Code string          `json:"code,omitempty"`
-	Node json.RawMessage `json:"node"`
+type Posted struct {
+	form int
+	key  string
+	code string
+	node json.RawMessage
 }
 
-func open(body []byte) (e envelope, err error) {
-	err = json.Unmarshal(body, &e)
+// Open opens a document of the bus and reads nothing of the node. What it returns refers to nothing of body. With ErrFormat the form
+// is told nevertheless.
+func Open(body []byte) (Posted, error) {
+	var e struct {
+		Form int             `json:"form"`
+		Key  string          `json:"key"`
+		Code string          `json:"code"`
+		Node json.RawMessage `json:"node"`
+	}
+	err := json.Unmarshal(body, &e)
+	p := Posted{form: e.Form, key: e.Key, code: e.Code, node: e.Node}
 	switch {
 	case err != nil:
-	case e.Form > Format:
-		err = fmt.Errorf("%w: it is of form %d, and this program reads up to %d", ErrFormat, e.Form, Format)
-	case e.Form < 1 || len(e.Node) == 0:
+		p.form = 0
+	case p.form > Format:
+		err = fmt.Errorf("%w: it is of form %d, and this program reads up to %d", ErrFormat, p.form, Format)
+	case p.form < 1 || len(p.node) == 0:
 		err = errors.New("it is no node document")
 	}
-	return e, err
+	return p, err
+}
+
+// Form is that of the document, also of one that this program does not read; 0: it is none.
+func (p Posted) Form() int { return p.form }
+
+// Key is the id of the key with which the document says that its code was made; empty if it does not say. Only Verify proves it.
+func (p Posted) Key() string {
+	if p.code == "" {
+		return ""
+	}
+	return p.key
 }
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails on a value that JSON cannot hold.
@@ -52,12 +71,23 @@ func (d *Document) Append(b []byte) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	return envelope{Form: Format, Node: raw}.append(b)
+	return Posted{form: Format, node: raw}.append(b)
 }
 
-func (e envelope) append(b []byte) ([]byte, error) {
-	body, err := json.Marshal(e)
-	return append(b, body...), err
+// append writes what Open reads. The node's part is JSON already and goes in as it is.
+func (p Posted) append(b []byte) ([]byte, error) {
+	b = strconv.AppendInt(append(b, `{"form":`...), int64(p.form), 10)
+	for _, f := range []struct{ name, value string }{{"key", p.key}, {"code", p.code}} {
+		if f.value == "" {
+			continue
+		}
+		text, err := json.Marshal(f.value)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(append(b, `,"`...), f.name...), `":`...), text...)
+	}
+	return append(append(append(b, `,"node":`...), p.node...), '}'), nil
 }
 
 // codeOfNode is the purpose of the codes of node documents.
@@ -71,48 +101,25 @@ func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	e := envelope{Form: Format, Key: key.ID(), Node: raw}
-	e.Code = hex.EncodeToString(key.Code(codeOfNode, e.signed(d.UUID)...))
-	return e.append(b)
+	p := Posted{form: Format, key: key.ID(), node: raw}
+	p.code = hex.EncodeToString(key.Code(codeOfNode, p.signed(d.UUID)...))
+	return p.append(b)
 }
 
 // signed is what the code covers.
-func (e envelope) signed(uuid string) [][]byte {
-	return [][]byte{[]byte(uuid), []byte(strconv.Itoa(e.Form)), []byte(e.Key), e.Node}
+func (p Posted) signed(uuid string) [][]byte {
+	return [][]byte{[]byte(uuid), []byte(strconv.Itoa(p.form)), []byte(p.key), p.node}
 }
 
-// Verify reports whether the holder of the group's key made the document that body is, as it lies on
-// the bus, for the node uuid. It returns what the code covers, as Append writes it.
-func Verify(uuid string, body []byte, key *seal.Key) (document []byte, made bool) {
-	e, err := open(body)
-	if err != nil {
+// Verify reports whether the holder of the group's key made the document for the node uuid. It returns what
+// the code covers, as Append writes it.
+func (p Posted) Verify(uuid string, key *seal.Key) (document []byte, made bool) {
+	code, err := hex.DecodeString(p.code)
+	if err != nil || !key.CodeFits(code, codeOfNode, p.signed(uuid)...) {
 		return nil, false
 	}
-	code, err := hex.DecodeString(e.Code)
-	if err != nil || !key.CodeFits(code, codeOfNode, e.signed(uuid)...) {
-		return nil, false
-	}
-	document, err = envelope{Form: e.Form, Node: e.Node}.append(nil)
+	document, err = Posted{form: p.form, node: p.node}.append(nil)
 	return document, err == nil
-}
-
-// KeyOf is the id of the key with which a document as it lies on the bus says that its code was made; empty if it does
-// not say. Only Verify proves it.
-func KeyOf(body []byte) string {
-	e, err := open(body)
-	if err != nil || e.Code == "" {
-		return ""
-	}
-	return e.Key
-}
-
-// FormOf returns the form of a document as it lies on the bus, also of one that this program does not read; 0: it is none.
-func FormOf(body []byte) int {
-	e, err := open(body)
-	if err != nil && !errors.Is(err, ErrFormat) {
-		return 0
-	}
-	return e.Form
 }
 
 // Read reads a document of the bus; uuid is the node's, from its key. The document refers to nothing of body. Numbers are
@@ -127,11 +134,15 @@ func Read(uuid string, body []byte) (*Document, error) {
 
 // read reads a document into a struct that has some of its fields.
 func read(uuid string, body []byte, into any, named func() string) error {
-	e, err := open(body)
+	p, err := Open(body)
 	if err != nil {
 		return fmt.Errorf("read the document of node %s: %w", uuid, err)
 	}
-	if err := decode(e.Node, into); err != nil {
+	return p.read(uuid, into, named)
+}
+
+func (p Posted) read(uuid string, into any, named func() string) error {
+	if err := decode(p.node, into); err != nil {
 		return fmt.Errorf("read the document of node %s: %w", uuid, err)
 	}
 	if named() != uuid {
@@ -189,11 +200,13 @@ type Summary struct {
 	Driver string `json:"driver"`
 	Group  string `json:"group"`
 	Ports  []Port `json:"ports"`
+	// ConsoleEnabled is the document's.
+	ConsoleEnabled bool `json:"console_enabled"`
 }
 
-// Summarize reads a document's summary and fails on what is no document.
-func Summarize(uuid string, body []byte) (s Summary, err error) {
-	err = read(uuid, body, &s, func() string { return s.UUID })
+// Summary reads the document's summary and fails on what is no document of the node.
+func (p Posted) Summary(uuid string) (s Summary, err error) {
+	err = p.read(uuid, &s, func() string { return s.UUID })
 	return s, err
 }
 

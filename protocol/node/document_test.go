@@ -62,7 +62,7 @@ func TestComesBack(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, &d) {
 			t.Errorf("read %+v, %v, want %+v", got, err, d)
 		}
-		if s, err := Summarize(someNode, body); err != nil || s.Driver != d.Driver || s.Group != d.Group || !reflect.DeepEqual(s.Ports, d.Ports) {
+		if s, err := summarize(someNode, body); err != nil || s.Driver != d.Driver || s.Group != d.Group || !reflect.DeepEqual(s.Ports, d.Ports) {
 			t.Errorf("summarized as %+v, %v, want %+v", s, err, d)
 		}
 		if rev, err := RevisionOf(someNode, body); err != nil || rev != d.Revision {
@@ -107,7 +107,7 @@ func TestOtherVersionsAreRead(t *testing.T) {
 	if raw, err = json.Marshal(fields); err != nil {
 		t.Fatal(err)
 	}
-	e := envelope{Form: Format, Key: key.ID(), Node: raw}
+	e := Posted{form: Format, key: key.ID(), node: raw}
 	body, err := e.append(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -116,15 +116,15 @@ func TestOtherVersionsAreRead(t *testing.T) {
 		t.Errorf("read %+v, %v, want %+v", got, err, full)
 	}
 	// What this program does not know is under the code as the rest is.
-	e.Code = hexOf(key.Code(codeOfNode, e.signed(someNode)...))
+	e.code = hexOf(key.Code(codeOfNode, e.signed(someNode)...))
 	signed, err := e.append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, made := Verify(someNode, signed, key); !made {
+	if _, made := verify(someNode, signed, key); !made {
 		t.Error("a document with a field that is not known is taken for a forgery")
 	}
-	if _, made := Verify(someNode, bytes.Replace(signed, []byte("iqn.2026"), []byte("iqn.2027"), 1), key); made {
+	if _, made := verify(someNode, bytes.Replace(signed, []byte("iqn.2026"), []byte("iqn.2027"), 1), key); made {
 		t.Error("a field that is not known was changed, and the document is taken for central's")
 	}
 }
@@ -137,12 +137,12 @@ func TestCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if KeyOf(body) != key.ID() {
-		t.Errorf("the key is %q, want %q", KeyOf(body), key.ID())
+	if keyOf(body) != key.ID() {
+		t.Errorf("the key is %q, want %q", keyOf(body), key.ID())
 	}
-	kept, made := Verify(someNode, body, key)
-	if !made || KeyOf(kept) != "" {
-		t.Fatalf("verified: %t, and what is kept names the key %q", made, KeyOf(kept))
+	kept, made := verify(someNode, body, key)
+	if !made || keyOf(kept) != "" {
+		t.Fatalf("verified: %t, and what is kept names the key %q", made, keyOf(kept))
 	}
 	if a, err := Read(someNode, body); err != nil {
 		t.Error(err)
@@ -150,18 +150,18 @@ func TestCode(t *testing.T) {
 		t.Errorf("kept %+v, %v, want %+v", b, err, a)
 	}
 	for name, forged := range map[string]func() bool{
-		"another key":  func() bool { _, made := Verify(someNode, body, other); return made },
-		"another node": func() bool { _, made := Verify("n", body, key); return made },
+		"another key":  func() bool { _, made := verify(someNode, body, other); return made },
+		"another node": func() bool { _, made := verify("n", body, key); return made },
 		"another key's name": func() bool {
-			_, made := Verify(someNode, bytes.Replace(body, []byte(key.ID()), []byte(other.ID()), 1), key)
+			_, made := verify(someNode, bytes.Replace(body, []byte(key.ID()), []byte(other.ID()), 1), key)
 			return made
 		},
-		"without a code": func() bool { _, made := Verify(someNode, kept, key); return made },
+		"without a code": func() bool { _, made := verify(someNode, kept, key); return made },
 		"changed": func() bool {
-			_, made := Verify(someNode, bytes.Replace(body, []byte("redfish"), []byte("redfisk"), 1), key)
+			_, made := verify(someNode, bytes.Replace(body, []byte("redfish"), []byte("redfisk"), 1), key)
 			return made
 		},
-		"no document": func() bool { _, made := Verify(someNode, []byte("{}"), key); return made },
+		"no document": func() bool { _, made := verify(someNode, []byte("{}"), key); return made },
 	} {
 		if forged() {
 			t.Errorf("%s: taken for central's", name)
@@ -175,7 +175,7 @@ func TestRefusesWhatIsNoDocument(t *testing.T) {
 		`{"form":1,"node":{"uuid":"` + someNode + `","revision":"x","ports":7}}`: nil, `{"form":1,"node":[]}`: nil} {
 		for name, read := range map[string]func() error{
 			"Read":      func() error { _, err := Read(someNode, []byte(text)); return err },
-			"Summarize": func() error { _, err := Summarize(someNode, []byte(text)); return err },
+			"Summary": func() error { _, err := summarize(someNode, []byte(text)); return err },
 			"RevisionOf": func() error {
 				_, err := RevisionOf(someNode, []byte(text))
 				return err
@@ -186,7 +186,7 @@ func TestRefusesWhatIsNoDocument(t *testing.T) {
 			}
 		}
 	}
-	if form := FormOf([]byte(`{"form":7,"whatever":[]}`)); form != 7 {
+	if form := formOf([]byte(`{"form":7,"whatever":[]}`)); form != 7 {
 		t.Errorf("form %d, want 7", form)
 	}
 }
@@ -204,8 +204,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"form":1,"node":{"uuid":"` + someNode + `","properties":{"n":1e999}}}`))
 	key := someKey(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		Verify(someNode, body, key)
-		FormOf(body)
+		verify(someNode, body, key)
+		formOf(body)
 		d, err := Read(someNode, body)
 		if err != nil {
 			return
@@ -244,7 +244,7 @@ func BenchmarkDocument(b *testing.B) {
 	for name, f := range map[string]func() error{
 		"append":    func() error { _, err := d.Append(make([]byte, 0, 512)); return err },
 		"read":      func() error { _, err := Read(someNode, body); return err },
-		"summarize": func() error { _, err := Summarize(someNode, body); return err },
+		"summarize": func() error { _, err := summarize(someNode, body); return err },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -271,3 +271,36 @@ func someKey(t testing.TB) *seal.Key {
 }
 
 func hexOf(code []byte) string { return hex.EncodeToString(code) }
+
+// verify opens and verifies a document, as its readers do.
+func verify(uuid string, body []byte, key *seal.Key) ([]byte, bool) {
+	p, err := Open(body)
+	if err != nil {
+		return nil, false
+	}
+	return p.Verify(uuid, key)
+}
+
+func keyOf(body []byte) string {
+	p, err := Open(body)
+	if err != nil {
+		return ""
+	}
+	return p.Key()
+}
+
+func formOf(body []byte) int {
+	p, err := Open(body)
+	if err != nil && !errors.Is(err, ErrFormat) {
+		return 0
+	}
+	return p.Form()
+}
+
+func summarize(uuid string, body []byte) (Summary, error) {
+	p, err := Open(body)
+	if err != nil {
+		return Summary{}, err
+	}
+	return p.Summary(uuid)
+}

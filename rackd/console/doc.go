@@ -45,6 +45,8 @@ type Nodes interface {
 // Documents is the rack's memory (rackd/view).
 type Documents interface {
 	Node(id string) *node.Document
+	// ConsoleEnabled is the document's, which need not be read for it: it is asked at each change of a node.
+	ConsoleEnabled(id string) bool
 }
 
 // Members says whether this rackd has its lease (rackd/lease).

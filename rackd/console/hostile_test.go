@@ -95,6 +95,7 @@ func (c *crowd) Node(id string) *node.Document {
 	c.set(func() { n = node.Document{UUID: id, Driver: fake.TypeName, Tenancy: "t1", ConsoleEnabled: !c.off[id]} })
 	return &n
 }
+func (c *crowd) ConsoleEnabled(id string) bool { return c.Node(id).ConsoleEnabled }
 func (c *crowd) Owned(id string) (*node.Document, *driver.Hardware, error) {
 	n := c.Node(id)
 	hw, err := c.hw.Resolve(n)

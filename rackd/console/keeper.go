@@ -154,7 +154,7 @@ func (k *Keeper) look(ctx context.Context, id string) {
 	h := k.held[id]
 	k.mu.Unlock()
 	mine := k.cfg.Nodes.Owns(id)
-	if h == nil && !mine {
+	if h == nil && !(mine && k.cfg.Documents.ConsoleEnabled(id)) {
 		return
 	}
 	n := k.cfg.Documents.Node(id)

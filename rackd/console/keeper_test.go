@@ -125,6 +125,11 @@ func (r *rack) Owns(id string) bool {
 	defer r.mu.Unlock()
 	return r.owned && id == nodeA
 }
+func (r *rack) ConsoleEnabled(id string) bool {
+	n := r.Node(id)
+	return n != nil && n.ConsoleEnabled
+}
+
 func (r *rack) Node(id string) *node.Document {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,6 +32,8 @@ type held struct {
 	// held. View.mu guards the three.
 	key         string
 	late, blank bool
+	// console: the document says that the node's console is enabled.
+	console bool
 }
 
 // readable reports whether there is a document that this rackd reads.
@@ -84,18 +86,18 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		}
 		return
 	}
-	n, err := bus.ReadNode(e.Key(), e.Value())
-	if form := node.FormOf(e.Value()); errors.Is(err, node.ErrFormat) && form > node.Format {
-		v.holdNewer(e, id, form)
+	n, posted, err := bus.ReadNode(e.Key(), e.Value())
+	if errors.Is(err, node.ErrFormat) {
+		v.holdNewer(e, id, posted.Form())
 		return
 	}
 	if err != nil {
 		v.site.Refuse(v.log, bus.NodesBucket, e.Key(), err)
 		return
 	}
-	body, made := v.prove(id, n.Group, e.Value())
-	if key := node.KeyOf(e.Value()); !made && v.lacks(n.Group, key) {
-		v.holdLate(e.Key(), id, n, key)
+	body, made := v.prove(id, n.Group, e.Value(), posted)
+	if !made && v.lacks(n.Group, posted.Key()) {
+		v.holdLate(e.Key(), id, n, posted.Key())
 		return
 	}
 	if !made {
@@ -105,7 +107,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 			"key", e.Key())
 		return
 	}
-	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group), form: node.FormOf(e.Value()), key: v.intern(node.KeyOf(e.Value()))}
+	h := &held{id: id, kind: v.kindOf(n.Driver, n.Group), form: posted.Form(), key: v.intern(posted.Key()), console: n.ConsoleEnabled}
 	h.Packed = h.kind.Pack(body)
 	var macs []byte
 	for _, p := range n.Ports {
@@ -122,10 +124,10 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 }
 
 // prove is verify, and notes a refusal: who replaces the keys after that finds it.
-func (v *View) prove(id, group string, body []byte) (document []byte, made bool) {
+func (v *View) prove(id, group string, body []byte, posted node.Posted) (document []byte, made bool) {
 	for {
 		replaced := v.keys.Replaced()
-		if document, made = v.verify(id, group, body); made {
+		if document, made = v.verify(id, group, body, posted); made {
 			return document, true
 		}
 		v.mu.Lock()
@@ -141,12 +143,12 @@ func (v *View) prove(id, group string, body []byte) (document []byte, made bool)
 
 // verify reports whether central made a document of the group, and returns what is to be kept of it. A
 // rackd without the group's key cannot tell, and opens nothing of such nodes either.
-func (v *View) verify(id, group string, body []byte) (document []byte, made bool) {
+func (v *View) verify(id, group string, body []byte, posted node.Posted) (document []byte, made bool) {
 	key := v.keys.Of(group)
 	if key == nil {
 		return body, true
 	}
-	return node.Verify(id, body, key)
+	return posted.Verify(id, key)
 }
 
 // holdNewer notes that a node's document is of a form that this rackd does not read. To this
@@ -326,6 +328,14 @@ func (v *View) document(find func() *held) *node.Document {
 		v.mu.Unlock()
 	}
 	return n
+}
+
+// ConsoleEnabled reports whether a node's document says that its console is, for which it need not be read.
+func (v *View) ConsoleEnabled(id string) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	h := v.nodes[id]
+	return h != nil && h.console && h.readable()
 }
 
 // Kind returns a node's hardware type and conductor group, for which its document need
