@@ -114,6 +114,20 @@ func reads(t *testing.T, conn *websocket.Conn, words string) (all string, err er
 	return all, nil
 }
 
+// A page in a browser opens a console by the node's name, and can ask for no version of the API.
+func TestAConsoleByName(t *testing.T) {
+	_, e, server := newConsoles(t)
+	conn, _, err := websocket.Dial(t.Context(), server.URL+"/v1/nodes/n1/states/console/stream",
+		&websocket.DialOptions{HTTPHeader: http.Header{"X-Who": {"system " + adminRoles}}, Subprotocols: []string{console.Protocol}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseNow() })
+	if got, err := reads(t, conn, e.text); err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // Callers who may get a node's console open it, and no others.
 func TestWhoOpensAConsole(t *testing.T) {
 	b, _, server := newConsoles(t)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ironyard/ironyard/central/api/microversion"
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/auth"
 	"github.com/ironyard/ironyard/central/console"
@@ -101,6 +102,9 @@ func notEnabled(n *store.Node) error {
 
 // openConsole opens a session of a node's console.
 func (s *Server) openConsole(r *Request) (Reply, error) {
+	if r.Header.Get(microversion.Header) == "" {
+		r.Version = microversion.Max // a page in a browser can ask for none, and nodes have names for people
+	}
 	n, err := s.enabledConsole(r)
 	if err != nil {
 		return Reply{}, err

@@ -54,9 +54,12 @@ func newBrowser(t *testing.T) *browser {
 // ask has the browser do something, and reads what it says into value unless that is nil.
 func (b *browser) ask(method, what string, with, value any) {
 	b.t.Helper()
-	body, err := json.Marshal(with)
-	if err != nil {
-		b.t.Fatal(err)
+	var body []byte
+	if with != nil {
+		var err error
+		if body, err = json.Marshal(with); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // its session is ended when the test's context has
 	defer cancel()
