@@ -50,8 +50,10 @@ func TestTenantsGiveNoBMCAPassword(t *testing.T) {
 
 	b := newILO(t, provision.Manageable)
 	b.wantAs(204, operator, "PUT", "/v1/nodes/n1/traits", `{"traits":["CUSTOM_MINE"]}`)
-	b.wantAs(201, ownerProject+" manager,member,reader", "POST", "/v1/runbooks", `{"name":"CUSTOM_MINE","owner":"`+ownerProject+`","traits":["CUSTOM_MINE"],"steps":[`+resetStep+`,"order":1}]}`)
+	b.wantAs(201, ownerProject+" manager,member,reader", "POST", "/v1/runbooks", `{"name":"CUSTOM_MINE","owner":"`+ownerProject+`","steps":[`+resetStep+`,"order":1}]}`)
+	b.wantAs(204, ownerProject+" manager,member,reader", "PUT", "/v1/runbooks/CUSTOM_MINE/traits", `{"traits":["CUSTOM_MINE"]}`)
 	b.wantAs(403, ownerProject+" admin,manager,member,reader", "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_MINE"}`)
+	b.wantAs(202, operator, "PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","runbook":"CUSTOM_MINE"}`)
 
 	b = newILO(t, provision.Manageable)
 	const parent = "33333333-2222-4333-8444-555555555555"
