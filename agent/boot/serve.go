@@ -82,7 +82,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			}
 		}()
 		deps.Rescue, deps.Deployer.Target = p.rescue, target
-		unwanted = func() { // nobody is left who would end it
+		unwanted = func() { // no rackd is left that would end it
 			crew.Go(func() {
 				if err := target.Stop(); err != nil {
 					p.log.Error("the iSCSI target of work that is over did not end", "error", err)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The bounds of a gate. The kernel's target takes one login at a time, and waits for its rest for 15 s: without bounds, those who connect and
-// say nothing would keep its initiator out.
+// The bounds of a gate. The kernel's target takes one login at a time, and waits for its rest for 15 s. Without bounds, hosts that
+// connect and say nothing would keep its initiator out.
 const (
 	// mostConns is how many connections there are, mostOfAddress how many of one address (IPv6: one network of 64 bits). An address
 	// has no more than is left for others.
@@ -177,9 +177,11 @@ func (g *gate) pass(c net.Conn) error {
 		return nil
 	}
 	defer g.forget(to)
+	_ = to.SetWriteDeadline(time.Now().Add(firstWithin)) // Write fails then
 	if _, err := to.Write(first); err != nil {
 		return nil // it ends
 	}
+	_ = to.SetWriteDeadline(time.Time{})
 	g.count(1)
 	defer g.count(-1)
 	back := make(chan struct{})

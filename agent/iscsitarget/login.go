@@ -16,8 +16,8 @@ const (
 	longestLogin = 8 << 10 // of its data: longer ones are no login's (RFC 7143, 13.12)
 )
 
-// firstRequest reads the request with which a connection begins. It fails unless that is a login of the initiator. What it returns is all that
-// was read.
+// firstRequest reads the request with which a connection begins. It fails unless that is a login of the initiator. What it returns
+// is all that was read.
 func firstRequest(c net.Conn, initiator string) ([]byte, error) {
 	if err := c.SetReadDeadline(time.Now().Add(firstWithin)); err != nil {
 		return nil, err

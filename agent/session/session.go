@@ -115,8 +115,8 @@ type Heart struct {
 	Told func(*agentapi.Command)
 	// Refused reports whether an error of a heartbeat is a rackd's refusal. Nil: none is.
 	Refused func(error) bool
-	// Unwanted, if set, is called when the rackds have refused all heartbeats for unwantedAfter, and then each time again: the work is over, and has left the machine
-	// in the ramdisk. Run calls it, so it must not block.
+	// Unwanted, if set, is called when the rackds have refused all heartbeats for unwantedAfter, and then each time again. The work is
+	// over then, and has left the machine in the ramdisk. Run calls it, so it must not block.
 	Unwanted func()
 }
 

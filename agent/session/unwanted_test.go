@@ -12,7 +12,7 @@ import (
 
 var errRefused = errors.New("404: no node")
 
-// A service that fails leaves its machine in the ramdisk. What the agent has exported ends then, though nobody tells it so: its rackds
+// A service that fails leaves its machine in the ramdisk. What the agent has exported ends then, without a command: its rackds
 // know no work of it any more. Rackds that are away, or have just started, end nothing.
 func TestAnAgentWithoutWorkIsToldSo(t *testing.T) {
 	for name, c := range map[string]struct {

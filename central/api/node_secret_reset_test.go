@@ -23,8 +23,8 @@ func newILO(t *testing.T, state provision.State) *bench {
 	return b
 }
 
-// The password of a node's BMC is the operator's. Who may not see it, may not give the BMC one of their own choice either: not by a step of
-// a deploy, a cleaning or a service, not by a runbook of theirs, not on a child node, and not by the field that the step reads.
+// The password of a node's BMC is the operator's. Who may not see it, may not give the BMC one of their own choice either. Steps of a
+// deploy, a cleaning or a service are refused, by a runbook of theirs and on a child node too.
 func TestTenantsGiveNoBMCAPassword(t *testing.T) {
 	owner, lessee, operator := ownerProject+" "+adminRoles, lesseeProject+" "+adminRoles, "system "+adminRoles
 	for _, c := range []struct {

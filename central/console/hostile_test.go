@@ -9,8 +9,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 )
 
-// A tenant may have many sessions, and a BMC of their own that takes nothing. What they paste into each waits at central: no more of it than
-// some questions hold.
+// A tenant may have many sessions, and a BMC of their own that takes nothing. What they paste into each waits at central. It is
+// bounded.
 func TestAPasteIntoASilentBMCCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newViewer()

@@ -91,8 +91,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Another user of the host connects to the port at which somebody sees a machine's screen. They see nothing, and no session is opened with that
-// person's rights.
+// Another user of the host connects to the port at which a person sees a machine's screen. They see nothing, and no session is opened
+// with that person's rights.
 func TestAnotherUserOfTheHostSeesNoScreen(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it takes root to be two users")

@@ -20,8 +20,8 @@ var errStranger = errors.New("another user of this host has connected")
 // socketLists are where Linux tells whose sockets there are.
 var socketLists = []string{"/proc/net/tcp", "/proc/net/tcp6"}
 
-// mayView refuses a viewer of another user: a port of loopback is open to all users of the host, and the session types with the rights of the
-// one who began it. The system's administrator may do anything here anyway. Where the system does not tell whose a socket is, all may view.
+// mayView refuses a viewer of another user. A port of loopback is open to all users of the host, and the session types with the rights
+// of the one who began it. Root may do anything here anyway. Where the system does not tell whose a socket is, all may view.
 func mayView(viewer net.Conn) error {
 	here, err := netip.ParseAddrPort(viewer.LocalAddr().String())
 	if err != nil {

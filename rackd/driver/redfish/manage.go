@@ -91,8 +91,8 @@ type manager struct {
 	}
 }
 
-// sole fails unless a system's machine is the only one that a BMC has: what the firmware is known to have at one path, and does not tell of, is
-// of one machine. Who may see that must not see another tenant's.
+// sole fails unless a system's machine is the only one that a BMC has. What the firmware is known to have at one path, and does not
+// tell of, is of one machine. Who may see that must not see another tenant's.
 func (m manager) sole(c *gofish.APIClient, s *redfish.ComputerSystem, path string) (err error) {
 	systems := m.Links.ManagerForServers
 	if len(systems) == 0 {

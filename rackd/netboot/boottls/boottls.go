@@ -2,8 +2,8 @@
 // files change.
 //
 // It may import protocol/secretfile. Firmware has no client certificates, and what it loads is open to each host
-// (rackd/netboot): TLS shows a machine that it talks to its rack. Invariants: handshakes keep half of the processors free, for anybody may
-// begin one; a certificate that does not name each of rackd's addresses is
+// (rackd/netboot): TLS shows a machine that it talks to its rack. Any host may begin a handshake: all
+// of them keep half of the processors free. Invariants: a certificate that does not name each of rackd's addresses is
 // refused at the start, because firmware compares the two; a later file that cannot be used changes nothing, and the log says so.
 package boottls
 

@@ -15,7 +15,7 @@ type signer struct {
 
 // Sign implements crypto.Signer.
 func (s signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	s.busy <- struct{}{} // the others work and wait for nobody
+	s.busy <- struct{}{} // those with a place work, and wait for no peer
 	defer func() { <-s.busy }()
 	return s.Signer.Sign(random, digest, opts)
 }

@@ -34,7 +34,7 @@ func (s *slow) Sign(r io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, er
 	return s.Signer.Sign(r, digest, o)
 }
 
-// Whoever begins handshakes, and however many, takes half of the processors with them and no more.
+// Handshakes take half of the processors and no more, however many are begun.
 func TestHandshakesLeaveProcessorsFree(t *testing.T) {
 	f := names(t)
 	issue(t, f, "127.0.0.1", 1, time.Now().Add(-time.Minute))
