@@ -63,6 +63,7 @@ var waiting = map[string]string{
 	"rackd/netboot/boottls/bounded.go Sign receives":                         "nothing: its place is its own",
 	"rackd/netboot/boottls/bounded.go Decrypt sends":                         "those that have a place compute, and wait for no peer",
 	"rackd/netboot/boottls/bounded.go Decrypt receives":                      "nothing: its place is its own",
+	"agent/iscsitarget/gate.go pass (net.Conn).Write":                        "the write deadline that pass has set, of firstWithin",
 	"agent/iscsitarget/gate.go pass receives":                                "both connections are closed by then",
 	"agent/image/attempt.go pump ranges":                                     "the download's bound (image.body), and the state's deadline at the rackd for a disk that hangs",
 	"agent/image/attempt.go pump sends":                                      room,
