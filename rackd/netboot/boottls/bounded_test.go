@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/tls"
 	"io"
 	"log/slog"
@@ -87,11 +88,11 @@ func TestBoundedKeys(t *testing.T) {
 			t.Errorf("%T becomes %T", key, got)
 		}
 	}
-	secret, err := rsa.EncryptPKCS1v15(rand.Reader, &r.PublicKey, []byte("premaster"))
+	secret, err := rsa.EncryptOAEP(sha256.New(), rand.Reader, &r.PublicKey, []byte("premaster"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, err := bounded(r, make(chan struct{}, 1)).(crypto.Decrypter).Decrypt(rand.Reader, secret, nil); err != nil || string(plain) != "premaster" {
+	if plain, err := bounded(r, make(chan struct{}, 1)).(crypto.Decrypter).Decrypt(rand.Reader, secret, &rsa.OAEPOptions{Hash: crypto.SHA256}); err != nil || string(plain) != "premaster" {
 		t.Errorf("%q, %v", plain, err)
 	}
 }
