@@ -66,6 +66,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	}
 	defer images.CloseIdleConnections()
 	power := newPower()
+	unwanted := func() {}
 	deps := commands.Deps{
 		Log: p.log, Power: power, Inventory: p.inventory, Logs: p.ship.Collect,
 		Deployer: &deploy.Deployer{
@@ -81,6 +82,13 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			}
 		}()
 		deps.Rescue, deps.Deployer.Target = p.rescue, target
+		unwanted = func() { // no rackd is left that would end it
+			crew.Go(func() {
+				if err := target.Stop(); err != nil {
+					p.log.Error("the iSCSI target of work that is over did not end", "error", err)
+				}
+			})
+		}
 		if err := bootloader.Release(); err != nil {
 			p.log.Error("a disk stays in use until the machine starts again", "error", err)
 		}
@@ -104,7 +112,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 		CallbackURL: callback, AgentVersion: release.Version, AgentToken: p.id.Token, AgentVerifyCA: pem, BootID: p.bootID,
 	}}
 	told := newTold()
-	heart.Told = told.note
+	heart.Told, heart.Refused, heart.Unwanted = told.note, rackclient.Refused, unwanted
 	beat := make(chan struct{})
 	crew.Go(func() { defer close(beat); heart.Run(beating) })
 	defer func() {

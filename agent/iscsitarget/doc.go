@@ -2,7 +2,8 @@
 //
 // It owns everything below the kernel's target folder, and the gate before it. It may import agent/kmod. Invariants:
 //   - The kernel's target listens on loopback alone. Who comes from outside comes through the gate, which takes in the
-//     addresses that it was told and ends with the target.
+//     addresses that it was told and ends with the target. Without a login in the one initiator's name no caller reaches the kernel.
+//   - Strangers at the gate are bounded, so that they keep the initiator out for no longer than a login takes.
 //   - One initiator name may log in, by CHAP, with secrets that this call was given. The target shows one too, where it was given one.
 //   - There is at most one target. Another Start ends the one before, and its sessions, first.
 //   - A target without a connection for Idle ends by itself, unless it is one that lasts.
@@ -133,7 +134,7 @@ func (s *Server) Start(ctx context.Context, disk string, o Options) (port int, e
 	if idle <= 0 {
 		idle = DefaultIdle
 	}
-	if s.gate, err = open(ctx, o.Port, o.From, inside, s.Log); err != nil {
+	if s.gate, err = open(ctx, o.Port, o.From, o.Initiator, inside, s.Log); err != nil {
 		return 0, errors.Join(&Error{"listen on port " + strconv.Itoa(o.Port), err}, s.remove())
 	}
 	g := s.gate

@@ -9,36 +9,54 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// gate is the door to a target on loopback: it takes in the addresses of some networks, and copies what they say.
+// The bounds of a gate. The kernel's target takes one login at a time, and waits for its rest for 15 s. Without bounds, hosts that
+// connect and say nothing would keep its initiator out.
+const (
+	// mostConns is how many connections there are, mostOfAddress how many of one address (IPv6: one network of 64 bits). An address
+	// has no more than is left for others.
+	mostConns     = 64
+	mostOfAddress = 8
+	// firstWithin bounds the wait for the first request of a login.
+	firstWithin = 5 * time.Second
+)
+
+// gate is the door to a target on loopback: it takes in the addresses of some networks whose first words are a login with the name of
+// the one initiator, and copies what they say.
 type gate struct {
-	from   []netip.Prefix
-	inside string
-	log    *slog.Logger
-	port   int
-	l      net.Listener
-	done   chan struct{} // closed by close
+	from      []netip.Prefix
+	initiator string
+	inside    string
+	log       *slog.Logger
+	port      int
+	l         net.Listener
+	done      chan struct{} // closed by close
 	// changed has one place: a connection has come or gone.
 	changed chan struct{}
+
+	away atomic.Int64 // strangers who were turned away
 
 	mu     sync.Mutex
 	closed bool
 	conns  map[net.Conn]bool
-	in     int // connections that are through
+	guests map[netip.Prefix]int // connections that were taken in, by address
+	all    int                  // of them
+	in     int                  // connections that are through
 	wg     sync.WaitGroup
 }
 
 // open opens the gate to a server on loopback.
-func open(ctx context.Context, port int, from []netip.Prefix, inside string, log *slog.Logger) (*gate, error) {
+func open(ctx context.Context, port int, from []netip.Prefix, initiator, inside string, log *slog.Logger) (*gate, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{from: from, inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
-		conns: map[net.Conn]bool{}}
+	g := &gate{from: from, initiator: initiator, inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
+		conns: map[net.Conn]bool{}, guests: map[netip.Prefix]int{}}
 	g.wg.Go(g.accept)
 	return g, nil
 }
@@ -47,21 +65,60 @@ func open(ctx context.Context, port int, from []netip.Prefix, inside string, log
 const mostTurnedAway = 20
 
 func (g *gate) accept() {
-	away := 0
 	for {
 		c, err := g.l.Accept()
 		if err != nil {
 			return
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		if err != nil || !g.admits(at.Addr()) {
-			if away++; away <= mostTurnedAway {
-				g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String(), "further_are_logged", away < mostTurnedAway)
-			}
-			c.Close()
+		why := "its address"
+		var leave func()
+		if err == nil && g.admits(at.Addr()) {
+			why, leave = "too many connections", g.enter(at.Addr())
+		}
+		if leave == nil {
+			g.turnAway(c, why)
 			continue
 		}
-		g.wg.Go(func() { g.pass(c) })
+		g.wg.Go(func() {
+			defer leave()
+			if err := g.pass(c); err != nil {
+				g.turnAway(c, err.Error())
+			}
+		})
+	}
+}
+
+// turnAway closes a connection, and logs it for the first of them.
+func (g *gate) turnAway(c net.Conn, why string) {
+	if n := g.away.Add(1); n <= mostTurnedAway {
+		g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String(), "because_of", why, "further_are_logged", n < mostTurnedAway)
+	}
+	c.Close()
+}
+
+// enter takes a place for an address; nil: there is none.
+func (g *gate) enter(from netip.Addr) (leave func()) {
+	from = from.Unmap().WithZone("")
+	bits := from.BitLen()
+	if from.Is6() {
+		bits = 64
+	}
+	by := netip.PrefixFrom(from, bits).Masked()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.guests[by]+1 > min(mostOfAddress, mostConns-g.all) {
+		return nil
+	}
+	g.guests[by]++
+	g.all++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.all--
+		if g.guests[by]--; g.guests[by] == 0 {
+			delete(g.guests, by)
+		}
 	}
 }
 
@@ -101,21 +158,30 @@ func (g *gate) count(by int) {
 	}
 }
 
-// pass copies in both directions until one side ends. The kernel does it, by splice.
-func (g *gate) pass(c net.Conn) {
+// pass copies in both directions until one side ends. The kernel does it, by splice. An error is why the caller was not let through.
+func (g *gate) pass(c net.Conn) error {
 	if !g.keep(c) {
-		return
+		return nil
 	}
 	defer g.forget(c)
+	first, err := firstRequest(c, g.initiator)
+	if err != nil {
+		return err
+	}
 	to, err := net.DialTimeout("tcp", g.inside, 10*time.Second)
 	if err != nil {
 		g.log.Error("the iSCSI target does not answer", "error", err)
-		return
+		return nil
 	}
 	if !g.keep(to) {
-		return
+		return nil
 	}
 	defer g.forget(to)
+	_ = to.SetWriteDeadline(time.Now().Add(firstWithin)) // Write fails then
+	if _, err := to.Write(first); err != nil {
+		return nil // it ends
+	}
+	_ = to.SetWriteDeadline(time.Time{})
 	g.count(1)
 	defer g.count(-1)
 	back := make(chan struct{})
@@ -127,6 +193,7 @@ func (g *gate) pass(c net.Conn) {
 	_, _ = io.Copy(to, c)
 	to.Close()
 	<-back
+	return nil
 }
 
 // watch calls idle when no connection is through the gate for that long. It returns when the gate closes.

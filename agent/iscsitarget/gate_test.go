@@ -49,6 +49,31 @@ func dial(t *testing.T, g *gate, from string) net.Conn {
 	return c
 }
 
+// them is the initiator of the tests.
+const them = "iqn.2026-11.dev.ironyard:a1"
+
+// loginOf is the first request of an initiator of a name.
+func loginOf(name string) []byte {
+	text := "InitiatorName=" + name + "\x00SessionType=Normal\x00TargetName=iqn.2008-10.org.openstack:1\x00AuthMethod=CHAP\x00"
+	request := make([]byte, headerSize+(len(text)+3)&^3)
+	request[0], request[1], request[6], request[7] = loginRequest, 0x81, byte(len(text)>>8), byte(len(text))
+	copy(request[headerSize:], text)
+	return request
+}
+
+// logIn sends a login and waits for its echo.
+func logIn(t *testing.T, c net.Conn, name string) {
+	t.Helper()
+	request := loginOf(name)
+	if _, err := c.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, len(request))
+	if _, err := io.ReadFull(c, back); err != nil || string(back) != string(request) {
+		t.Fatalf("the login comes back as %q, %v", back, err)
+	}
+}
+
 // one is the network of one address.
 func one(address string) []netip.Prefix {
 	a := netip.MustParseAddr(address)
@@ -67,13 +92,14 @@ func TestGateAdmits(t *testing.T) {
 
 // The gate copies for one address, turns others away, and ends what runs when it closes.
 func TestGateLetsOneAddressIn(t *testing.T) {
-	g, err := open(t.Context(), 0, one("127.0.0.2"), echo(t), slog.New(slog.DiscardHandler))
+	g, err := open(t.Context(), 0, one("127.0.0.2"), them, echo(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.close()
 	c := dial(t, g, "127.0.0.2")
 	got := make([]byte, 5)
+	logIn(t, c, them)
 	if _, err := io.WriteString(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +123,7 @@ func TestGateLetsOneAddressIn(t *testing.T) {
 // Strangers who come again and again displace no other lines of the agent's log.
 func TestStrangersFillNoLog(t *testing.T) {
 	lines := &lineCount{}
-	g, err := open(t.Context(), 0, one("127.0.0.2"), echo(t), slog.New(slog.NewTextHandler(lines, nil)))
+	g, err := open(t.Context(), 0, one("127.0.0.2"), them, echo(t), slog.New(slog.NewTextHandler(lines, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,20 +148,14 @@ func (l *lineCount) Write(p []byte) (int, error) {
 
 // A gate without connections ends; one with a connection stays.
 func TestGateEndsWhenIdle(t *testing.T) {
-	g, err := open(t.Context(), 0, one("127.0.0.1"), echo(t), slog.New(slog.DiscardHandler))
+	g, err := open(t.Context(), 0, one("127.0.0.1"), them, echo(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.close()
 	ended := make(chan time.Time, 1)
 	c := dial(t, g, "127.0.0.1")
-	got := make([]byte, 1)
-	if _, err := c.Write(got); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, got); err != nil { // it is through
-		t.Fatal(err)
-	}
+	logIn(t, c, them) // it is through
 	go g.watch(100*time.Millisecond, func() { ended <- time.Now() })
 	select {
 	case <-ended:

@@ -54,6 +54,12 @@ type StatusError struct {
 	Text string
 }
 
+// Refused reports whether err is a rackd's refusal, which another rackd would not take back: an answer of 400 to 499.
+func Refused(err error) bool {
+	s, ok := errors.AsType[*StatusError](err)
+	return ok && s.Code >= 400 && s.Code < 500
+}
+
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s answered %d: %s", e.URL, e.Code, e.Text)
 }

@@ -27,6 +27,9 @@ const (
 	// busyInterval is the pause while a command runs, so that progress is seen.
 	busyInterval = 2 * time.Second
 	errorPause   = 5 * time.Second
+	// unwantedAfter is how long rackds refuse heartbeats, one after the other, of an agent whose work is over. One that has just
+	// started may do so for a moment.
+	unwantedAfter = 2 * time.Minute
 )
 
 // ErrNoToken means that the rackd has given this node's token to somebody before
@@ -110,11 +113,17 @@ type Heart struct {
 	// Told, if set, is called with the newest command of each heartbeat that has arrived; nil before the first
 	// command. Run calls it, so it must not block.
 	Told func(*agentapi.Command)
+	// Refused reports whether an error of a heartbeat is a rackd's refusal. Nil: none is.
+	Refused func(error) bool
+	// Unwanted, if set, is called when the rackds have refused all heartbeats for unwantedAfter, and then each time again. The work is
+	// over then, and has left the machine in the ramdisk. Run calls it, so it must not block.
+	Unwanted func()
 }
 
 // Run sends heartbeats until ctx ends.
 func (h *Heart) Run(ctx context.Context) {
 	failed := 0
+	var refused time.Time // since when heartbeats are refused; zero: they are not
 	for ctx.Err() == nil {
 		beat := h.Beat
 		newest, changed := h.Commands.Newest()
@@ -135,6 +144,7 @@ func (h *Heart) Run(ctx context.Context) {
 		if err == nil && h.Told != nil {
 			h.Told(beat.Command)
 		}
+		refused = h.unwanted(err, refused)
 		timer := time.NewTimer(pause)
 		if err != nil {
 			// An unreachable rackd is not asked faster because a command ended: the
@@ -148,6 +158,23 @@ func (h *Heart) Run(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+// unwanted calls Unwanted when heartbeats have been refused for long enough. since is when that began, and it returns the same
+// for the next.
+func (h *Heart) unwanted(err error, since time.Time) time.Time {
+	switch {
+	case err == nil || h.Refused == nil || !h.Refused(err): // a rackd that is not reached says nothing of the work
+		return time.Time{}
+	case since.IsZero():
+		return time.Now()
+	case time.Since(since) < unwantedAfter:
+		return since
+	}
+	if h.Unwanted != nil {
+		h.Unwanted()
+	}
+	return time.Now()
 }
 
 // pause is how long after this heartbeat the next is due.

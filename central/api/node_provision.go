@@ -8,6 +8,7 @@ import (
 	"github.com/ironyard/ironyard/central/dispatch"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // The versions that brought arguments of the provision request.
@@ -52,7 +53,10 @@ func (s *Server) setProvision(r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	p.Caller, p.MayUse = caller(r), s.mayUseChild(r, stepRules[p.Verb.Event])
+	if err := s.checkChosenSecrets(r, p.Node, p.Steps, false); err != nil {
+		return Reply{}, err
+	}
+	p.Caller, p.MayUse = caller(r), s.mayUseChild(r, stepRules[p.Verb.Event], p.Steps)
 	if err := s.dispatch.Provision(r.Context(), p); err != nil {
 		return Reply{}, storeError(err)
 	}
@@ -118,15 +122,20 @@ func apart(raw wire.Raw, kept string, room wire.Room) (map[string]any, error) {
 }
 
 // mayUseChild says what speaks against a step on a child node: what would if it were asked for the node itself.
-func (s *Server) mayUseChild(r *Request, rule string) func(*store.Node) error {
+func (s *Server) mayUseChild(r *Request, rule string, steps []work.Step) func(*store.Node) error {
 	return func(child *store.Node) error {
 		if r.see(child, child.UUID) != nil {
 			return store.ErrNotFound
 		}
-		if err := s.allowed(r, setProvisionState, child); err != nil || rule == "" {
+		if err := s.allowed(r, setProvisionState, child); err != nil {
 			return err
 		}
-		return s.allowed(r, rule, child)
+		if rule != "" {
+			if err := s.allowed(r, rule, child); err != nil {
+				return err
+			}
+		}
+		return s.checkChosenSecrets(r, child, steps, true)
 	}
 }
 

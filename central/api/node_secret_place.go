@@ -3,12 +3,14 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/central/api/wire"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // redirectSecrets is the rule of callers that may change where stored secrets of driver_info and instance_info are
@@ -40,11 +42,48 @@ func (s *Server) checkSecretPlaces(r *Request, before, n *store.Node) error {
 					sent = append(sent, of.object+"/"+path)
 				}
 			}
-			if len(sent) == 0 || s.allowed(r, redirectSecrets, before) == nil || r.sightOf().passwords {
+			if len(sent) == 0 || s.mayChooseSecrets(r, before) {
 				continue
 			}
 			return wire.Invalid("%s/%s decides where racks send %s of node %s. To change it, send that secret again in the same request, or remove the secret.",
 				of.object, field, strings.Join(sent, ", "), n.UUID)
+		}
+	}
+	return s.checkAskedSecrets(r, before, n)
+}
+
+// checkAskedSecrets refuses a field that asks the rack to give a BMC another secret, to a caller who does not know the one that it has:
+// who has chosen a secret knows it.
+func (s *Server) checkAskedSecrets(r *Request, before, n *store.Node) error {
+	kept := keptSecrets("", n.DriverInfo, before.DriverInfo)
+	for field, v := range n.DriverInfo {
+		of := seal.AsksFor(field)
+		if of == "" || !slices.Contains(kept, of) || sameValue(before.DriverInfo[field], v) || s.mayChooseSecrets(r, before) {
+			continue
+		}
+		return wire.Invalid("driver_info/%s asks racks to replace driver_info/%s of node %s. To set it, send that secret again in the same request.", field, of, n.UUID)
+	}
+	return nil
+}
+
+// mayChooseSecrets reports whether the caller may say what takes the place of stored secrets of a node.
+func (s *Server) mayChooseSecrets(r *Request, n *store.Node) bool {
+	return s.allowed(r, redirectSecrets, n) == nil || r.sightOf().passwords
+}
+
+// checkChosenSecrets refuses steps that would give the BMC of a node a secret that the caller has chosen, where that takes the place of one
+// that they may not see. Arguments of such steps bear the name of the field. children: it is the steps on child nodes
+// that would run on n.
+func (s *Server) checkChosenSecrets(r *Request, n *store.Node, steps []work.Step, children bool) error {
+	for _, step := range steps {
+		if step.OnChildren != children {
+			continue
+		}
+		for name := range step.Args {
+			if _, stored := n.DriverInfo[name]; stored && isSecret(name) && !s.mayChooseSecrets(r, n) {
+				return wire.Errorf(http.StatusForbidden, "Step %.80s.%.80s may put another value in the place of driver_info/%s of node %s, which you may not see: the rule %s says who may choose one.",
+					step.Interface, step.Step, name, n.UUID, redirectSecrets)
+			}
 		}
 	}
 	return nil

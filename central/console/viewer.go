@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/coder/websocket"
@@ -19,16 +20,21 @@ const (
 	farewell = 3 * time.Second
 )
 
-// viewer is the client of a graphical console. What it sends waits in queue, so that many small messages go in one question.
+// viewer is the client of a graphical console. What it sends waits in queue, in pieces of ask.ConsoleTyped at most, so that many small
+// messages go in one question, and a BMC that takes nothing costs little.
 type viewer struct {
 	of    ask.Viewer
 	queue chan []byte
 }
 
+func newViewer() *viewer {
+	return &viewer{of: ask.Viewer{ID: rand.Text()}, queue: make(chan []byte, 64)}
+}
+
 // pictures carries a graphical console: it opens a viewer at the rackd and writes to the client what the BMC sends. Nothing is left out
 // and nothing doubled: a question that was not answered is asked again, and the viewer ends where that is in vain.
 func (s *Session) pictures(ctx context.Context) error {
-	v := &viewer{of: ask.Viewer{ID: rand.Text()}, queue: make(chan []byte, 64)}
+	v := newViewer()
 	if err := s.insist(ctx, openedWithin, func() error { return s.rack.OpenViewer(ctx, v.of) }); err != nil {
 		_ = s.note(Note{State: err.Error()}) // a close message is short
 		return err
@@ -116,12 +122,14 @@ func (s *Session) send(ctx context.Context, v *viewer) error {
 
 // take hands over what the client has sent. It waits while the BMC takes nothing.
 func (v *viewer) take(ctx context.Context, p []byte) error {
-	select {
-	case v.queue <- p:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for piece := range slices.Chunk(p, ask.ConsoleTyped) {
+		select {
+		case v.queue <- piece:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
+	return nil
 }
 
 // insist asks until there is an answer, or a refusal, or within has passed without either. What is asked may be asked again.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/coder/websocket"
@@ -43,7 +44,8 @@ func Show(ctx context.Context, t Target) (info Info, err error) {
 	return info, nil
 }
 
-// Forward gives each connection to l a session of a graphical console, until ctx ends. It closes l. tell gets what people are to know, a
+// Forward gives each connection to l a session of a graphical console, until ctx ends, but for those of other users of this host. It closes
+// l. tell gets what people are to know, a
 // line at a time; it may be called by several goroutines.
 func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
@@ -61,11 +63,20 @@ func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) e
 		}
 		all.Go(func() {
 			defer viewer.Close()
+			if err := mayView(viewer); err != nil {
+				tell("a viewer is turned away: " + err.Error())
+				return
+			}
 			tell("a viewer has come from " + viewer.RemoteAddr().String())
 			tell("it has ended: " + carry(ctx, t, viewer, tell).Error())
 		})
 	}
 }
+
+// greeting is how the words of a viewer begin. A page in a browser can connect to a port of loopback too, and begins otherwise.
+const greeting = "RFB 003."
+
+var errNoViewer = errors.New("what has connected is no viewer: it does not speak RFB")
 
 // errLeft: the viewer has closed its connection.
 var errLeft = errors.New("the viewer has gone")
@@ -81,11 +92,16 @@ func carry(ctx context.Context, t Target, viewer net.Conn, tell func(string)) er
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { viewer.Close() })()
 	go func() {
-		buf := make([]byte, 16<<10)
+		buf, sent := make([]byte, 16<<10), 0
 		for {
 			n, err := viewer.Read(buf)
+			if wanted := greeting[min(sent, len(greeting)):]; !strings.HasPrefix(string(buf[:n]), wanted[:min(n, len(wanted))]) {
+				cancel(errNoViewer)
+				return
+			}
+			sent += n
 			if n > 0 {
-				if sent := conn.Write(ctx, websocket.MessageBinary, buf[:n]); sent != nil {
+				if conn.Write(ctx, websocket.MessageBinary, buf[:n]) != nil {
 					return // the other direction says why
 				}
 			}

@@ -27,3 +27,15 @@ func driverOf(field string) (word string, found bool) {
 // noDriver are words of fields that are a driver's and do not begin with its name: Ironic's iLO driver has client_port,
 // client_timeout, ca_file and console_port.
 var noDriver = []string{"client", "ca", "console"}
+
+// changes marks a field of driver_info that asks for another secret: ilo_change_password for that of ilo_password.
+const changes = "_change_"
+
+// AsksFor is the secret of driver_info in whose place a step puts what a field holds; empty: the field asks for none.
+func AsksFor(field string) string {
+	driver, secret, asks := strings.Cut(field, changes)
+	if !asks || driver == "" || !IsSecret(secret) {
+		return ""
+	}
+	return driver + "_" + secret
+}

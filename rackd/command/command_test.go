@@ -182,8 +182,8 @@ func TestStrangersBudget(t *testing.T) {
 		t.Errorf("without flags %+v, want %+v", got, want)
 	}
 	got := budget("--strangers-connections=1", "--strangers-connections-per-address=2", "--strangers-bodies=3", "--strangers-bodies-per-address=4", "--strangers-lines=5",
-		"--strangers-machine-lines=6", "--strangers-log-rate=7", "--strangers-log-burst=8", "--strangers-range=9")
-	if want := (strangers.Budget{Connections: 1, ConnectionsPerAddress: 2, Bodies: 3, BodiesPerAddress: 4, Lines: 5, MachineLines: 6, LogRate: 7, LogBurst: 8, Range: 9}); got != want {
+		"--strangers-machine-lines=6", "--strangers-log-rate=7", "--strangers-log-burst=8", "--strangers-range=9", "--strangers-handshakes=10", "--strangers-handshakes-per-address=11")
+	if want := (strangers.Budget{Connections: 1, ConnectionsPerAddress: 2, Bodies: 3, BodiesPerAddress: 4, Lines: 5, MachineLines: 6, LogRate: 7, LogBurst: 8, Range: 9, Handshakes: 10, HandshakesPerAddress: 11}); got != want {
 		t.Errorf("with each flag %+v", got)
 	}
 }

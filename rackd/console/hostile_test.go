@@ -171,3 +171,26 @@ func TestNewsOfANodeShortenThePause(t *testing.T) {
 		}
 	})
 }
+
+// A tenant with many machines looks at all of them, in as many viewers as each may have. Others still find a place.
+func TestOneTenantsViewersLeavePlaces(t *testing.T) {
+	v := &viewers{}
+	v.begin(t.Context())
+	fill := func(tenancy string) (got int) {
+		for i := range 2 * MaxViewers {
+			node := fmt.Sprintf("%s-%d", tenancy, i/MaxViewersOfNode)
+			if _, ctx, err := v.take(node, fmt.Sprint(i), tenancy); err == nil && ctx != nil {
+				got++
+			} else if !errors.Is(err, driver.ErrInvalid) {
+				t.Fatal(err)
+			}
+		}
+		return got
+	}
+	if one, two, three := fill("t1"), fill("t2"), fill("t3"); one != MaxViewers/2 || two < MaxViewers/8 || three == 0 {
+		t.Errorf("tenants got %d, %d and %d of %d places", one, two, three, MaxViewers)
+	}
+	if got := fill(""); got == 0 || v.all != MaxViewers {
+		t.Errorf("the operators' own machines got %d places, and %d are taken", got, v.all)
+	}
+}

@@ -38,10 +38,11 @@ func (v *viewers) begin(ctx context.Context) {
 
 // seat is the place of a viewer, which it has before its line is open.
 type seat struct {
-	cancel context.CancelFunc
-	opened chan struct{} // closed when v or err is there
-	v      *viewer
-	err    error
+	tenancy string
+	cancel  context.CancelFunc
+	opened  chan struct{} // closed when v or err is there
+	v       *viewer
+	err     error
 }
 
 // viewer is the seat's, nil before its line is open.
@@ -72,7 +73,7 @@ func (k *Keeper) OpenViewer(ctx context.Context, id string, q ask.Viewer) error 
 	if err := k.admits(id, q.Tenancy); err != nil {
 		return err
 	}
-	s, ctxOfSeat, err := k.views.take(id, q.ID)
+	s, ctxOfSeat, err := k.views.take(id, q.ID, q.Tenancy)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (k *Keeper) admits(id, tenancy string) error {
 }
 
 // take gives a viewer a seat. ctx is not nil for a new one, whose taker opens the line: it ends with the seat.
-func (v *viewers) take(node, id string) (s *seat, ctx context.Context, err error) {
+func (v *viewers) take(node, id, tenancy string) (s *seat, ctx context.Context, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if s := v.of[node][id]; s != nil {
@@ -121,6 +122,8 @@ func (v *viewers) take(node, id string) (s *seat, ctx context.Context, err error
 		return nil, nil, fmt.Errorf("node %s: this rackd begins or stops: %w", node, driver.ErrUnreachable)
 	case len(v.of[node]) >= MaxViewersOfNode:
 		return nil, nil, fmt.Errorf("node %s: its graphical console has %d viewers, and no more may be: close one: %w", node, MaxViewersOfNode, driver.ErrInvalid)
+	case tenancy != "" && v.ofTenancy(tenancy)+1 > MaxViewers-v.all:
+		return nil, nil, fmt.Errorf("node %s: the viewers of its owner and lessee leave as many places of this rackd's %d to others, and get no more: close one: %w", node, MaxViewers, driver.ErrInvalid)
 	case v.all >= MaxViewers:
 		return nil, nil, fmt.Errorf("node %s: this rackd has %d viewers of graphical consoles, and no more may be: %w", node, MaxViewers, driver.ErrInvalid)
 	}
@@ -128,10 +131,22 @@ func (v *viewers) take(node, id string) (s *seat, ctx context.Context, err error
 		v.of[node] = map[string]*seat{}
 	}
 	ctx, cancel := context.WithCancel(v.life)
-	s = &seat{cancel: cancel, opened: make(chan struct{})}
+	s = &seat{tenancy: tenancy, cancel: cancel, opened: make(chan struct{})}
 	v.of[node][id] = s
 	v.all++
 	return s, ctx, nil
+}
+
+// ofTenancy counts the seats of a tenancy. mu is held.
+func (v *viewers) ofTenancy(tenancy string) (n int) {
+	for _, seats := range v.of {
+		for _, s := range seats {
+			if s.tenancy == tenancy {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // leave gives a seat back.

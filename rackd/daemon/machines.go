@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -261,7 +260,7 @@ func (r *rackd) serveFace(ctx context.Context, g *errgroup.Group, f faceListener
 	mux.Handle(imagecache.Prefix, r.cache.Handler(r.stock.codes.fits))
 	g.Go(func() error { return serveHTTP(ctx, f.web, mux, r.cfg.Log) })
 	if f.firmware != nil {
-		g.Go(func() error { return serveHTTP(ctx, tls.NewListener(f.firmware, r.firmwareTLS), mux, r.cfg.Log) })
+		g.Go(func() error { return serveFirmware(ctx, f.firmware, r.strangers, r.firmwareTLS, mux, r.cfg.Log) })
 	}
 	g.Go(func() error { return door.Serve(ctx, f.agents, r.identities) })
 	files := &tftp.Server{Files: r.files, Journal: r.desk, Metrics: r.netboot, MACOf: known.MACOf, Strangers: r.strangers, Log: r.cfg.Log, Scripts: scripts, Own: r.openOwn}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // writeWithin bounds an answer that its client takes slowly: a large ramdisk, of 500 MB, at
@@ -50,7 +53,12 @@ func observe(ctx context.Context, l net.Listener, reg *prometheus.Registry, chec
 // than the time for reading a request does not look at its request's context, which ends then.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeWithin,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState: func(c net.Conn, s http.ConnState) {
+			if s == http.StateActive { // a request has come
+				strangers.Known(c)
+			}
+		}}
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -63,4 +71,9 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Lo
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+// serveFirmware serves a handler by TLS to anybody. A connection counts as a stranger's until its first request.
+func serveFirmware(ctx context.Context, l net.Listener, gate *strangers.Gate, c *tls.Config, h http.Handler, log *slog.Logger) error {
+	return serveHTTP(ctx, tls.NewListener(gate.ListenTLS(l), c), h, log)
 }

@@ -21,6 +21,9 @@ type Budget struct {
 	// Connections is how many of the agents' door are open on which no lookup was answered yet and no token was right,
 	// ConnectionsPerAddress how many of one address.
 	Connections, ConnectionsPerAddress int
+	// Handshakes is how many connections of the port for firmware by TLS are open on which no request has come yet,
+	// HandshakesPerAddress how many of one address.
+	Handshakes, HandshakesPerAddress int
 	// Bodies is how many heartbeats above Free are read or judged at once, BodiesPerAddress how many of one address.
 	Bodies, BodiesPerAddress int
 	// Lines is how many lines a minute each of DHCP, TFTP, boot web and agents' door may log of strangers.
@@ -39,6 +42,8 @@ type Budget struct {
 const (
 	DefaultConnections           = 1024
 	DefaultConnectionsPerAddress = 128
+	DefaultHandshakes            = 256
+	DefaultHandshakesPerAddress  = 64
 	DefaultBodies                = 32
 	DefaultBodiesPerAddress      = 4
 	DefaultLines                 = 20
@@ -55,6 +60,7 @@ const Free = 4 << 10
 // WithDefaults fills in what is not said.
 func (b Budget) WithDefaults() Budget {
 	b.Connections, b.ConnectionsPerAddress = cmp.Or(b.Connections, DefaultConnections), cmp.Or(b.ConnectionsPerAddress, DefaultConnectionsPerAddress)
+	b.Handshakes, b.HandshakesPerAddress = cmp.Or(b.Handshakes, DefaultHandshakes), cmp.Or(b.HandshakesPerAddress, DefaultHandshakesPerAddress)
 	b.Bodies, b.BodiesPerAddress = cmp.Or(b.Bodies, DefaultBodies), cmp.Or(b.BodiesPerAddress, DefaultBodiesPerAddress)
 	b.Lines, b.MachineLines = cmp.Or(b.Lines, DefaultLines), cmp.Or(b.MachineLines, DefaultMachineLines)
 	b.LogRate, b.LogBurst = cmp.Or(b.LogRate, DefaultLogRate), cmp.Or(b.LogBurst, DefaultLogBurst)
@@ -67,7 +73,7 @@ func (b Budget) Check() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"connections", b.Connections}, {"connections of an address", b.ConnectionsPerAddress}, {"bodies", b.Bodies}, {"bodies of an address", b.BodiesPerAddress},
+	}{{"connections", b.Connections}, {"connections of an address", b.ConnectionsPerAddress}, {"handshakes", b.Handshakes}, {"handshakes of an address", b.HandshakesPerAddress}, {"bodies", b.Bodies}, {"bodies of an address", b.BodiesPerAddress},
 		{"lines a minute", b.Lines}, {"lines of a machine", b.MachineLines}, {"rate of an agent's log", b.LogRate}, {"burst of an agent's log", b.LogBurst}, {"part of the DHCP range", b.Range}} {
 		if n.value < 0 {
 			return fmt.Errorf("strangers' %s: %d: it cannot be negative; 0 means the default", n.name, n.value)
@@ -85,6 +91,7 @@ type Part string
 // The parts.
 const (
 	Connections Part = "connections"
+	Handshakes  Part = "handshakes"
 	Bodies      Part = "bodies"
 	Lines       Part = "lines"
 	Log         Part = "log"
@@ -94,10 +101,10 @@ const (
 // Gate holds what strangers have taken of their budget.
 type Gate struct {
 	Budget
-	connections, bodies *share
-	logged              paces
-	log                 *slog.Logger
-	refused             func(Part)
+	connections, handshakes, bodies *share
+	logged                          paces
+	log                             *slog.Logger
+	refused                         func(Part)
 }
 
 // New makes a Gate. refused, if not nil, is told of each thing that a part of the budget kept out. What the log leaves out
@@ -110,7 +117,7 @@ func New(b Budget, refused func(Part), log *slog.Logger) *Gate {
 		log = slog.New(slog.DiscardHandler)
 	}
 	b = b.WithDefaults()
-	return &Gate{Budget: b, connections: newShare(b.Connections, b.ConnectionsPerAddress), bodies: newShare(b.Bodies, b.BodiesPerAddress), log: log, refused: refused}
+	return &Gate{Budget: b, connections: newShare(b.Connections, b.ConnectionsPerAddress), handshakes: newShare(b.Handshakes, b.HandshakesPerAddress), bodies: newShare(b.Bodies, b.BodiesPerAddress), log: log, refused: refused}
 }
 
 // Refuse counts what was kept out by a part of the budget that another package keeps.

@@ -7,11 +7,20 @@ import (
 )
 
 // Listen lets connections of l in, as far as strangers' part goes. A further one is closed at once; agents try again.
-func (g *Gate) Listen(l net.Listener) net.Listener { return &listener{l, g} }
+func (g *Gate) Listen(l net.Listener) net.Listener {
+	return &listener{l, g, g.connections, Connections}
+}
+
+// ListenTLS is Listen for a server of TLS whose peers show nothing: a connection counts until its first request.
+func (g *Gate) ListenTLS(l net.Listener) net.Listener {
+	return &listener{l, g, g.handshakes, Handshakes}
+}
 
 type listener struct {
 	net.Listener
-	gate *Gate
+	gate  *Gate
+	share *share
+	part  Part
 }
 
 // Accept implements net.Listener.
@@ -25,7 +34,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if peer, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
 			from = peer.Addr()
 		}
-		if leave, ok := l.gate.take(l.gate.connections, Connections, from); ok {
+		if leave, ok := l.gate.take(l.share, l.part, from); ok {
 			return &conn{c, leave}, nil
 		}
 		c.Close() // it has got nothing that could be lost

@@ -133,8 +133,8 @@ func (i Interface) Validate(n *node.Document) error {
 			return fmt.Errorf("node %s: driver_info %s is not read, for %s: remove it: %w", n.Label(), field, unused[field], driver.ErrInvalid)
 		}
 	}
-	if at := n.DriverString(fieldInterpreter); at != "" && !filepath.IsAbs(at) {
-		return fmt.Errorf("node %s: driver_info %s is %.100q: give an absolute path: %w", n.Label(), fieldInterpreter, at, driver.ErrInvalid)
+	if err := plainPython(n); err != nil {
+		return err
 	}
 	if user := n.DriverString(fieldUser); strings.HasPrefix(user, "-") || strings.ContainsAny(user, " \t\n@/") {
 		return fmt.Errorf("node %s: driver_info %s is %.60q, which is no name of a user: %w", n.Label(), fieldUser, user, driver.ErrInvalid)

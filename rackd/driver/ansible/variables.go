@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,17 @@ func plain(n *node.Document, told map[string]any, user, python string) error {
 	return nil
 }
 
+// pythonPath is what Ansible may start as Python. It gives the text to a shell.
+var pythonPath = regexp.MustCompile(`^/[A-Za-z0-9_][A-Za-z0-9._/+-]*$`)
+
+// plainPython refuses a path of Python that is more than a path.
+func plainPython(n *node.Document) error {
+	if at := n.DriverString(fieldInterpreter); at != "" && !pythonPath.MatchString(at) {
+		return fmt.Errorf("node %s: driver_info %s is %.100q: give an absolute path, of letters, digits and the signs . _ / + - alone: %w", n.Label(), fieldInterpreter, at, driver.ErrInvalid)
+	}
+	return nil
+}
+
 func executes(text string) bool {
 	return slices.ContainsFunc(templates, func(mark string) bool { return strings.Contains(text, mark) })
 }
@@ -152,7 +164,8 @@ func write(ctx context.Context, t *driver.Task, dir string, to at, served driver
 	image := ironic["image"].(map[string]any)
 	image["url"], image["checksum"], image["disk_format"], image["validate_certs"] = served.URLs[0], served.HashAlgo+":"+served.HashValue, served.Format, "yes"
 	image["os_hash_algo"], image["os_hash_value"] = served.HashAlgo, served.HashValue
-	if err := plain(n, ironic, user, n.DriverString(fieldInterpreter)); err != nil { // a deploy that began before a rackd looked at this
+	// A deploy may have begun before a rackd looked at this.
+	if err := cmp.Or(plainPython(n), plain(n, ironic, user, n.DriverString(fieldInterpreter))); err != nil {
 		return nil, err
 	}
 	ironic["nodes"] = []any{map[string]any{"name": n.UUID, "ip": to.host, "user": user, "extra": map[string]any{}}}
@@ -168,14 +181,14 @@ func write(ctx context.Context, t *driver.Task, dir string, to at, served driver
 		ironic["configdrive"] = map[string]any{"type": "file", "location": file}
 	}
 	variables := map[string]any{"ironic": ironic}
+	machine := map[string]any{"ansible_host": to.host, "ansible_port": to.port, "ansible_user": user, "ironic_extra": map[string]any{}}
 	if python := n.DriverString(fieldInterpreter); python != "" {
-		variables["ansible_python_interpreter"] = python
+		machine["ansible_python_interpreter"] = python // of the machine alone: a variable of the run would be started on rackd's host too
 	}
 	// The names of Ironic's inventory, and the machine, which Ironic's playbooks add themselves.
 	inventory := map[string]any{
 		"conductor": map[string]any{"hosts": map[string]any{"conductor": map[string]any{"ansible_connection": "local"}}},
-		"ironic": map[string]any{"hosts": map[string]any{n.UUID: map[string]any{"ansible_host": to.host, "ansible_port": to.port, "ansible_user": user,
-			"ironic_extra": map[string]any{}}}},
+		"ironic":    map[string]any{"hosts": map[string]any{n.UUID: machine}},
 	}
 	// Else Ansible would read the one of rackd's host or user.
 	if err := os.WriteFile(filepath.Join(dir, emptyConfig), nil, 0o600); err != nil {

@@ -7,6 +7,7 @@
 //   - A password counts as set once the BMC has let a login in with it.
 //   - After an unknown outcome both are tried, the new one first: a session of before says nothing of the old one.
 //   - The step ends when the node's document shows the new password.
+//   - The argument with a password is named like the field that it replaces, and the field that asks for one as seal.AsksFor wants it.
 //
 // Everything exported is safe for concurrent use.
 package credential
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -26,7 +28,7 @@ import (
 type Change struct {
 	// Field of driver_info that holds the password.
 	Field string
-	// Asks is the field of driver_info that may ask for another one; it goes with it. Empty: there is none.
+	// Asks is the field of driver_info that may ask for another one (seal.AsksFor); it goes with it. Empty: there is none.
 	Asks string
 	// Tell gives the account that driver_info names the password, with one write behind the fence. Its errors hold neither password.
 	Tell func(ctx context.Context, f driver.Fence, n *node.Document, password string) error
@@ -53,8 +55,15 @@ const (
 
 // Run is a run of the step, which is driver.Reattachable. password is what is to be set.
 func (c Change) Run(ctx context.Context, t *driver.Task, password string) (driver.Outcome, error) {
+	for name := range t.Args { // central knows by these names who may choose a password
+		if seal.IsSecret(name) && name != c.Field {
+			return driver.Outcome{}, fmt.Errorf("node %s: argument %s is not named like %s, which it would replace: %w", t.Node.Label(), name, c.Field, driver.ErrInvalid)
+		}
+	}
 	kept, sure, err := t.Secrets.Replacing(c.Field)
 	switch {
+	case c.Asks != "" && seal.AsksFor(c.Asks) != c.Field:
+		return driver.Outcome{}, fmt.Errorf("node %s: field %s is not named like one that asks for another %s: %w", t.Node.Label(), c.Asks, c.Field, driver.ErrInvalid)
 	case err != nil:
 		return driver.Outcome{}, fmt.Errorf("node %s: %w", t.Node.Label(), err)
 	case sure:

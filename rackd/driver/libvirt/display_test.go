@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +130,69 @@ func TestGraphicalWithLibvirtd(t *testing.T) {
 			}
 			c.virsh(t, "undefine", "web1")
 		})
+	}
+}
+
+// leaving is a fence at whose check something happens.
+type leaving struct {
+	drivertest.Fence
+	do func()
+}
+
+// Check implements driver.Fence.
+func (l *leaving) Check() error {
+	if do := l.do; do != nil {
+		l.do = nil
+		do()
+	}
+	return l.Fence.Check()
+}
+
+// The port of a machine that stops is the next one's that starts on the host. Who was let in for the first does not see the second.
+func TestAnotherMachinesDisplayIsNotShown(t *testing.T) {
+	d := newDaemon(t, nil)
+	t.Cleanup(func() { _ = d.qemu("destroy", "web1").Run() })
+	c := &computer{d: d}
+	g := Graphical{newDriver(t, Options{Networks: loopback})}
+	file := filepath.Join(t.TempDir(), "web1.xml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(screened, `<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'/>`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.virsh(t, "define", file)
+	c.virsh(t, "start", "--paused", "web1")
+	swapped := false
+	line, err := g.OpenViewer(t.Context(), &leaving{do: func() {
+		out, err := d.qemu("vncdisplay", "web1").Output()
+		number, bad := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(string(out)), "127.0.0.1:"))
+		if err != nil || bad != nil {
+			t.Errorf("virsh vncdisplay says %q, %v", out, err)
+			return
+		}
+		c.virsh(t, "destroy", "web1")
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 5900+number))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { l.Close() })
+		swapped = true
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				io.WriteString(conn, "RFB 003.008\n") // of another machine
+			}
+		}()
+	}}, c.node(d.socket))
+	if err == nil {
+		line.Close(t.Context())
+		t.Error("the display of another machine is shown")
+	}
+	if !swapped || err != nil && !strings.Contains(err.Error(), "the machine is off") {
+		t.Errorf("swapped %v: %v", swapped, err)
 	}
 }
 

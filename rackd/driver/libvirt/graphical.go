@@ -8,6 +8,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/rfb"
 	"github.com/ironyard/ironyard/rackd/driver/serialline"
 )
@@ -67,11 +68,7 @@ func (g Graphical) OpenViewer(ctx context.Context, f driver.Fence, n *node.Docum
 	if err != nil {
 		return nil, err
 	}
-	var at display
-	err = g.with(ctx, n, openingGraphical, func(s *session, domain golibvirt.Domain) (err error) {
-		at, err = s.displayNow(ctx, domain)
-		return err
-	})
+	at, err := g.displayOf(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -87,5 +84,22 @@ func (g Graphical) OpenViewer(ctx context.Context, f driver.Fence, n *node.Docum
 	if stream, err = rfb.Greeted(greeting, stream); err != nil {
 		return nil, t.explain(n, openingGraphical, err)
 	}
+	// A machine that has stopped meanwhile leaves its port to the next that starts on the host, which may be another tenant's.
+	if now, err := g.displayOf(ctx, n); err != nil || now != at {
+		stream.Close()
+		if err == nil {
+			err = t.explain(n, openingGraphical, &bmc.Failure{Class: bmc.Busy, Said: "that the machine's display has moved meanwhile"})
+		}
+		return nil, err
+	}
 	return serialline.New(stream, serialline.Options{Node: n, Fence: f, What: "the display of the machine at libvirt " + t.shown, Secrets: t.secrets()}), nil
+}
+
+// displayOf is where the machine's display is now.
+func (g Graphical) displayOf(ctx context.Context, n *node.Document) (at display, err error) {
+	err = g.with(ctx, n, openingGraphical, func(s *session, domain golibvirt.Domain) (err error) {
+		at, err = s.displayNow(ctx, domain)
+		return err
+	})
+	return at, err
 }

@@ -136,7 +136,7 @@ func rfbOf(c *gofish.APIClient, s *redfish.ComputerSystem) (string, error) {
 	case known < 0:
 		return "", fmt.Errorf("its graphical console speaks a protocol that Redfish does not name, and its firmware (manager %.40q) is not known to speak RFB by a WebSocket: %w", m.Model, driver.ErrUnsupported)
 	}
-	return rfbConsoles[known].path, nil
+	return rfbConsoles[known].path, m.sole(c, s, rfbConsoles[known].path)
 }
 
 // pieces is a WebSocket whose server takes short messages only.

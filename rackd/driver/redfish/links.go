@@ -43,7 +43,12 @@ func othersOf(c common.Client, m *redfish.Manager, s *redfish.ComputerSystem) (p
 		Links struct{ ManagerForServers []ref }
 	}
 	_ = json.Unmarshal(m.RawData, &named) // gofish has read it already
-	for _, r := range named.Links.ManagerForServers {
+	return othersIn(c, named.Links.ManagerForServers, s)
+}
+
+// othersIn are those of a list of systems that are machines of their own, without s.
+func othersIn(c common.Client, list []ref, s *redfish.ComputerSystem) (paths []string, err error) {
+	for _, r := range list {
 		if strings.TrimSuffix(r.Path, "/") == strings.TrimSuffix(s.ODataID, "/") {
 			continue
 		}

@@ -3,6 +3,7 @@ package redfish
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stmcginnis/gofish"
@@ -75,6 +76,7 @@ type manager struct {
 	ref
 	DateTime, DateTimeLocalOffset, LastResetTime string
 	Model                                        string
+	Links                                        struct{ ManagerForServers []ref }
 	SerialConsole                                struct {
 		ServiceEnabled        *bool
 		ConnectTypesSupported []string
@@ -87,6 +89,22 @@ type manager struct {
 			Allowed []string `json:"ResetType@Redfish.AllowableValues"`
 		} `json:"#Manager.Reset"`
 	}
+}
+
+// sole fails unless a system's machine is the only one that a BMC has. What the firmware is known to have at one path, and does not
+// tell of, is of one machine. Who may see that must not see another tenant's.
+func (m manager) sole(c *gofish.APIClient, s *redfish.ComputerSystem, path string) (err error) {
+	systems := m.Links.ManagerForServers
+	if len(systems) == 0 {
+		if systems, err = members(c, "/redfish/v1/Systems"); err != nil {
+			return err
+		}
+	}
+	others, err := othersIn(c, systems, s)
+	if err == nil && len(others) > 0 {
+		err = fmt.Errorf("it is the BMC of other machines too (%.80s), and does not tell whose %s is: %w", strings.Join(others, ", "), path, driver.ErrUnsupported)
+	}
+	return err
 }
 
 // clock is the time that the manager tells.

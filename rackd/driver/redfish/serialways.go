@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,9 +56,16 @@ func waysTo(c *gofish.APIClient, s *redfish.ComputerSystem) (ways []way, err err
 	if err != nil {
 		return nil, err
 	}
+	var another error // why a path that is known is not taken
 	for _, known := range webConsoles {
-		if strings.ToLower(m.Model) == known.model && len(ways) == 0 {
+		if strings.ToLower(m.Model) != known.model || len(ways) > 0 {
+			continue
+		}
+		switch another = m.sole(c, s, known.path); {
+		case another == nil:
 			ways = append(ways, way{path: known.path, guessed: true})
+		case !errors.Is(another, driver.ErrUnsupported):
+			return nil, another
 		}
 	}
 	if has.SSH.on() {
@@ -75,6 +83,8 @@ func waysTo(c *gofish.APIClient, s *redfish.ComputerSystem) (ways []way, err err
 	}
 	by := func(name string) bool { return slices.Contains(m.SerialConsole.ConnectTypesSupported, name) }
 	switch {
+	case another != nil:
+		return nil, another
 	case has.IPMI.on() || by("IPMI"):
 		return nil, fmt.Errorf("it gives its serial console by IPMI alone: enrol the machine with driver ipmi, whose console_interface ipmitool-socat carries it: %w", driver.ErrUnsupported)
 	case has.Telnet.on() || by("Telnet"):

@@ -2,7 +2,8 @@
 // files change.
 //
 // It may import protocol/secretfile. Firmware has no client certificates, and what it loads is open to each host
-// (rackd/netboot): TLS shows a machine that it talks to its rack. Invariants: a certificate that does not name each of rackd's addresses is
+// (rackd/netboot): TLS shows a machine that it talks to its rack. Any host may begin a handshake: all
+// of them keep half of the processors free. Invariants: a certificate that does not name each of rackd's addresses is
 // refused at the start, because firmware compares the two; a later file that cannot be used changes nothing, and the log says so.
 package boottls
 
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -40,6 +42,8 @@ type keeper struct {
 	addresses []netip.Addr
 	log       *slog.Logger
 
+	busy chan struct{} // as many places as processors may be at work with the key
+
 	mu     sync.Mutex
 	shown  *tls.Certificate
 	read   [2]time.Time // when the files had changed last
@@ -56,7 +60,7 @@ const (
 // Open reads the files and returns a configuration for a server at some addresses. It fails where they do not fit each other or the
 // addresses. The configuration is safe for concurrent use.
 func Open(f Files, addresses []netip.Addr, log *slog.Logger) (*tls.Config, error) {
-	k := &keeper{files: f, addresses: addresses, log: log, ending: rate.Sometimes{Interval: warnEvery}}
+	k := &keeper{files: f, addresses: addresses, log: log, busy: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), ending: rate.Sometimes{Interval: warnEvery}}
 	secretfile.Check(f.Key, log)
 	at := k.changed() // before they are read: a change meanwhile is one
 	c, err := k.load()
@@ -83,6 +87,7 @@ func (k *keeper) load() (*tls.Certificate, error) {
 			return nil, fmt.Errorf("the certificate for firmware, %s: firmware compares it with the address that it is told: give it the alternative name IP:%s: %w", k.files.Certificate, a, err)
 		}
 	}
+	c.PrivateKey = bounded(c.PrivateKey, k.busy)
 	return &c, nil
 }
 
