@@ -33,7 +33,7 @@ const (
 // play is a playbook that runs. Its methods are safe for concurrent use.
 type play struct {
 	cmd   *exec.Cmd
-	dir   string
+	files place
 	out   lines
 	ended chan struct{} // closed when it has ended, and its files are gone
 
@@ -46,18 +46,18 @@ type play struct {
 	err    error     // of its end
 }
 
-// start runs a playbook, which f lets on. dir holds its files and goes with it.
-func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*play, error) {
+// start runs a playbook, which f lets on. Its files go with it.
+func (p *Plays) start(f driver.Fence, own place, where files, args []string) (*play, error) {
 	if where.key != "" {
 		args = append(args, "--private-key="+where.key)
 	}
-	one := &play{dir: dir, ended: make(chan struct{}), looked: time.Now()}
+	one := &play{files: own, ended: make(chan struct{}), looked: time.Now()}
 	one.out.take = one.line
 	var err error
 	// In a name space of processes of its own all that it starts ends with it, also connections that leave its group.
 	for _, flags := range []uintptr{unix.CLONE_NEWPID, 0} {
 		one.cmd = exec.Command(program, append([]string{where.playbook}, args...)...)
-		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, dir), &one.out, &one.out
+		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, own.dir), &one.out, &one.out
 		one.cmd.WaitDelay = dying
 		one.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if err = one.cmd.Start(); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EINVAL) {
@@ -73,7 +73,7 @@ func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*
 		if one.cmd.SysProcAttr.Cloneflags == 0 { // else the kernel has ended what it has left behind
 			one.killGroup()
 		}
-		err = errors.Join(err, os.RemoveAll(dir)) // secrets may lie there
+		err = errors.Join(err, own.remove()) // secrets may lie there
 		one.mu.Lock()
 		one.err = err
 		one.mu.Unlock()

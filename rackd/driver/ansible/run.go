@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"time"
 
@@ -127,11 +126,11 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	dir, err := os.MkdirTemp("", "ironyard-ansible-")
+	files, err := newPlace()
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: make a folder for the playbook's files: %w", t.Node.Label(), err)
 	}
-	args, err := write(ctx, t, dir, at{host, p.port}, served)
+	args, err := write(ctx, t, files.dir, at{host, p.port}, served)
 	if err == nil {
 		h.Running, h.Attempt = true, h.Attempt+1
 		err = t.Record.SaveHandle(ctx, h)
@@ -141,10 +140,10 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 	}
 	var one *play
 	if err == nil {
-		one, err = p.start(t.Fence, dir, where, args)
+		one, err = p.start(t.Fence, files, where, args)
 	}
 	if err != nil {
-		return driver.Outcome{}, errors.Join(err, os.RemoveAll(dir))
+		return driver.Outcome{}, errors.Join(err, files.remove())
 	}
 	p.mu.Lock()
 	p.open[t.WorkID] = one
