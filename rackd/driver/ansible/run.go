@@ -82,13 +82,13 @@ func (p *Plays) run(ctx context.Context, t *driver.Task, order direct.Order) (dr
 // again boots the ramdisk once more where a playbook was lost; ready is true once its agent has called.
 func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out driver.Outcome, ready bool, err error) {
 	if h.Attempt >= attempts {
-		return out, false, fmt.Errorf("node %s: the rackd that ran its playbook was lost %d times: look at the rackds, then deploy the node again", t.Node.Label(), attempts)
+		return out, false, fmt.Errorf("node %s: its playbook was lost %d times, because its rackd has gone or somebody has restarted the machine: look at both, then deploy the node again", t.Node.Label(), attempts)
 	}
 	if h.Boot == nil {
 		if t.HandsOff() {
 			return driver.Wait(lookEvery), false, nil
 		}
-		t.Record.Phase("playbook lost", "the rackd that ran it has gone: the machine boots its ramdisk again, and the playbook begins once more")
+		t.Record.Phase("playbook lost", "the rackd that ran it has gone, or the machine was restarted: it boots its ramdisk again, and the playbook begins once more")
 	}
 	booting := *t
 	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, h) }}
@@ -145,6 +145,7 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 	if err != nil {
 		return driver.Outcome{}, errors.Join(err, files.remove())
 	}
+	one.host = host
 	p.mu.Lock()
 	p.open[t.WorkID] = one
 	p.mu.Unlock()
@@ -154,14 +155,20 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 
 // follow looks at the playbook that runs. Each task that begins moves the deadline, if the agent still answers.
 func (p *Plays) follow(ctx context.Context, t *driver.Task, one *play) (driver.Outcome, error) {
-	tasks, ended, err := one.look()
+	tasks, ended, err := one.look(t.Fence)
 	for _, task := range tasks {
 		t.Record.Phase("task: "+cut(task, 80), "")
 	}
 	if !ended {
 		if err := t.Fence.Check(); err != nil {
-			one.kill(err)
+			if !errors.Is(err, driver.ErrContinued) {
+				one.kill(err)
+			}
 			return driver.Outcome{}, err
+		}
+		if t.Agent.Host() != one.host { // a request beside the flow has switched it
+			one.kill(errors.New("the machine was started again"))
+			return driver.Wait(lookEvery), nil
 		}
 		if len(tasks) > 0 {
 			if _, err := t.Agent.Commands(ctx); err != nil && !errors.Is(err, driver.ErrUnreachable) {
