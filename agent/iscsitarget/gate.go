@@ -26,7 +26,8 @@ type gate struct {
 	mu     sync.Mutex
 	closed bool
 	conns  map[net.Conn]bool
-	in     int // connections that are through
+	in     int                // connections that are through
+	of     map[netip.Addr]int // connections by address
 	wg     sync.WaitGroup
 }
 
@@ -38,7 +39,7 @@ func open(ctx context.Context, port int, from []netip.Prefix, inside string, log
 		return nil, err
 	}
 	g := &gate{from: from, inside: inside, log: log, port: l.Addr().(*net.TCPAddr).Port, l: l, done: make(chan struct{}), changed: make(chan struct{}, 1),
-		conns: map[net.Conn]bool{}}
+		conns: map[net.Conn]bool{}, of: map[netip.Addr]int{}}
 	g.wg.Go(g.accept)
 	return g, nil
 }
@@ -46,23 +47,59 @@ func open(ctx context.Context, port int, from []netip.Prefix, inside string, log
 // mostTurnedAway is how many strangers are logged: rackd takes a bounded number of the agent's lines.
 const mostTurnedAway = 20
 
+// mostOfOne bounds the connections of one address, and mostOfAll those of all: each takes two of the agent's files, and who connects has not
+// shown yet that it may. An initiator has one, and a system that boots from the target a second.
+const (
+	mostOfOne = 16
+	mostOfAll = 128
+)
+
+// acceptAgain is how long the gate rests when no connection can be taken in, for want of files as a rule.
+const acceptAgain = 100 * time.Millisecond
+
 func (g *gate) accept() {
 	away := 0
 	for {
 		c, err := g.l.Accept()
 		if err != nil {
-			return
+			select {
+			case <-g.done:
+				return
+			case <-time.After(acceptAgain): // another machine's disk must not end by this
+				continue
+			}
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		if err != nil || !g.admits(at.Addr()) {
+		if err != nil || !g.admits(at.Addr()) || !g.seat(at.Addr(), 1) {
 			if away++; away <= mostTurnedAway {
 				g.log.Warn("a stranger at the iSCSI target is turned away", "from", c.RemoteAddr().String(), "further_are_logged", away < mostTurnedAway)
 			}
 			c.Close()
 			continue
 		}
-		g.wg.Go(func() { g.pass(c) })
+		g.wg.Go(func() {
+			defer g.seat(at.Addr(), -1)
+			g.pass(c)
+		})
 	}
+}
+
+// seat counts the connections of an address, by one more or less; false: there is no room for one more.
+func (g *gate) seat(a netip.Addr, by int) bool {
+	a = a.Unmap().WithZone("")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := 0
+	for _, n := range g.of {
+		all += n
+	}
+	if by > 0 && (g.of[a] >= mostOfOne || all >= mostOfAll) {
+		return false
+	}
+	if g.of[a] += by; g.of[a] == 0 {
+		delete(g.of, a)
+	}
+	return true
 }
 
 // admits reports whether an address may come in.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -186,5 +187,66 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if err := s.Stop(); err != nil {
 		t.Errorf("where there is no target: %v", err)
+	}
+}
+
+// short is a listener that has no file for its first connections.
+type short struct {
+	net.Listener
+	left atomic.Int64
+}
+
+func (s *short) Accept() (net.Conn, error) {
+	if s.left.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return s.Listener.Accept()
+}
+
+// The agent has no file left for a moment. The gate of another machine's disk is there afterwards.
+func TestGateOutlivesAnErrorOfAccept(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := &short{Listener: l}
+	few.left.Store(3)
+	g := &gate{from: one("127.0.0.2"), inside: echo(t), log: slog.New(slog.DiscardHandler), port: l.Addr().(*net.TCPAddr).Port, l: few, done: make(chan struct{}),
+		changed: make(chan struct{}, 1), conns: map[net.Conn]bool{}, of: map[netip.Addr]int{}}
+	g.wg.Go(g.accept)
+	defer g.close()
+	passes(t, dial(t, g, "127.0.0.2"))
+}
+
+// One address opens connections as fast as it can, and says nothing on them. Another one comes in all the same.
+func TestOneAddressDoesNotFillTheGate(t *testing.T) {
+	g, err := open(t.Context(), 0, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, echo(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	for range 4 * mostOfAll {
+		dial(t, g, "127.0.0.3")
+	}
+	passes(t, dial(t, g, "127.0.0.2"))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.conns); n > 2*(mostOfOne+1) {
+		t.Errorf("%d connections are held", n)
+	}
+}
+
+// passes checks that what is said on c comes back.
+func passes(t *testing.T, c net.Conn) {
+	t.Helper()
+	got := make([]byte, 5)
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
