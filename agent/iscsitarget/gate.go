@@ -47,8 +47,8 @@ func open(ctx context.Context, port int, from []netip.Prefix, inside string, log
 // mostTurnedAway is how many strangers are logged: rackd takes a bounded number of the agent's lines.
 const mostTurnedAway = 20
 
-// mostOfOne bounds the connections of one address, and mostOfAll those of all: each takes two of the agent's files, and who connects has not
-// shown yet that it may. An initiator has one, and a system that boots from the target a second.
+// mostOfOne bounds the connections of one address, and mostOfAll those of all. Each takes two of the agent's files.
+// Who connects has not shown yet that it may. An initiator has one, and a system that boots from the target a second.
 const (
 	mostOfOne = 16
 	mostOfAll = 128

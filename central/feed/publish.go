@@ -30,7 +30,7 @@ type publishing struct {
 }
 
 // ahead reports whether all up to told is published although the database says less: another replica has taken this one for dead, and
-// has begun anew where our claim began. A database that has come back from an older copy tells of other changes by these numbers.
+// has begun once more where our claim began. A database that has come back from an older copy tells of other changes by these numbers.
 func (p *publishing) ahead(at store.Publication) bool {
 	return p.unwritten.Turn < at.Turn && p.unwritten.Told <= at.Told && at.Told < p.told
 }

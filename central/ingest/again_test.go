@@ -64,7 +64,7 @@ func TestAStateThatIsSaidAgain(t *testing.T) {
 	}
 }
 
-// A replica dies between its claim of a work and the work's document. Relay writes the document anew, and its rows name the epoch
+// A replica dies between its claim of a work and the work's document. Relay writes the document again, and its rows name the epoch
 // first (relay.void). The first rackd that takes the work tells something new then, whatever state the node is in.
 func TestAStateAfterALostClaim(t *testing.T) {
 	f := newFixture(t)

@@ -16,6 +16,14 @@ type report struct {
 	kept chan error // one place: nil once a checkpoint has it, else why it is not taken
 }
 
+// answer ends the wait of who has said it. It is called once.
+func (r report) answer(err error) {
+	select {
+	case r.kept <- err:
+	default:
+	}
+}
+
 // Installs reports whether the ramdisk of the flow is an installer, which is no agent.
 func (r *Runner) Installs() bool {
 	r.mu.Lock()
@@ -69,7 +77,7 @@ func (r *Runner) hear() bool {
 		}
 		if over && !said.Final() {
 			r.Phase("installer refused", "it begins again, and had ended: its machine has started by itself")
-			said.kept <- refusal.ErrBadToken
+			said.answer(refusal.ErrBadToken)
 			continue
 		}
 		if r.unkept = append(r.unkept, said); over {
@@ -91,7 +99,7 @@ func (r *Runner) hear() bool {
 // confirmReports tells installers that a checkpoint has what they have said.
 func (r *Runner) confirmReports() {
 	for _, said := range r.unkept {
-		said.kept <- nil
+		said.answer(nil)
 	}
 	r.unkept = nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
-// A rackd is killed while a playbook runs, and so is the playbook: nobody takes away its files, with secrets among them. The next rackd of
+// A rackd is killed while a playbook runs, and so is the playbook. Its files stay, with secrets among them. The next rackd of
 // the host does, and leaves those of rackds that live.
 func TestFilesOfAKilledRackd(t *testing.T) {
 	if os.Getenv("IRONYARD_TEST_KILLED") != "" {

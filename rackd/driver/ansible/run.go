@@ -82,7 +82,7 @@ func (p *Plays) run(ctx context.Context, t *driver.Task, order direct.Order) (dr
 // again boots the ramdisk once more where a playbook was lost; ready is true once its agent has called.
 func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out driver.Outcome, ready bool, err error) {
 	if h.Attempt >= attempts {
-		return out, false, fmt.Errorf("node %s: its playbook was lost %d times, because its rackd has gone or somebody has restarted the machine: look at both, then deploy the node again", t.Node.Label(), attempts)
+		return out, false, fmt.Errorf("node %s: its playbook was lost %d times, because its rackd has gone or the machine was restarted: look at both, then deploy the node again", t.Node.Label(), attempts)
 	}
 	if h.Boot == nil {
 		if t.HandsOff() {
