@@ -64,11 +64,19 @@ func open(ctx context.Context, port int, from []netip.Prefix, initiator, inside 
 // mostTurnedAway is how many strangers are logged: rackd takes a bounded number of the agent's lines.
 const mostTurnedAway = 20
 
+// acceptAgain is how long the gate rests when no connection can be taken in, for want of files as a rule.
+const acceptAgain = 100 * time.Millisecond
+
 func (g *gate) accept() {
 	for {
 		c, err := g.l.Accept()
 		if err != nil {
-			return
+			select {
+			case <-g.done:
+				return
+			case <-time.After(acceptAgain): // another machine's disk must not end by this
+				continue
+			}
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 		why := "its address"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -207,4 +208,32 @@ func TestOptionsAreChecked(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Errorf("where there is no target: %v", err)
 	}
+}
+
+// short is a listener that has no file for its first connections.
+type short struct {
+	net.Listener
+	left atomic.Int64
+}
+
+func (s *short) Accept() (net.Conn, error) {
+	if s.left.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return s.Listener.Accept()
+}
+
+// The agent has no file left for a moment. The gate of another machine's disk is there afterwards.
+func TestGateOutlivesAnErrorOfAccept(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := &short{Listener: l}
+	few.left.Store(3)
+	g := &gate{from: one("127.0.0.2"), initiator: them, inside: echo(t), log: slog.New(slog.DiscardHandler), port: l.Addr().(*net.TCPAddr).Port, l: few, done: make(chan struct{}),
+		changed: make(chan struct{}, 1), conns: map[net.Conn]bool{}, guests: map[netip.Prefix]int{}}
+	g.wg.Go(g.accept)
+	defer g.close()
+	logIn(t, dial(t, g, "127.0.0.2"), them)
 }

@@ -17,7 +17,7 @@ var (
 
 // publishing is what a feed remembers of who publishes. Not safe for concurrent use.
 type publishing struct {
-	// unwritten is our own claim of which the database does not know yet that it is done up to told.
+	// unwritten is our own newest claim, which is done up to told. The database may not know that.
 	unwritten store.Publication
 	told      int64
 	// seen is what was last found in the database, first at since and with newest as the newest change.
@@ -27,6 +27,12 @@ type publishing struct {
 
 	failures int       // in a row
 	again    time.Time // not before
+}
+
+// ahead reports whether all up to told is published although the database says less: another replica has taken this one for dead, and
+// has begun once more where our claim began. A database that has come back from an older copy tells of other changes by these numbers.
+func (p *publishing) ahead(at store.Publication) bool {
+	return p.unwritten.Turn < at.Turn && p.unwritten.Told <= at.Told && at.Told < p.told
 }
 
 // standing returns for how long the database has said the same. newest is what is remembered with it.
@@ -51,13 +57,17 @@ func (f *Feed) publish(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case !at.Open():
+		case !at.Open() && !p.ahead(at):
 		case at == p.unwritten:
 			if at, err = f.cfg.Store.PublishedChanges(ctx, at, p.told); err != nil {
 				return err
 			}
-		case p.standing(at, 0) < f.cfg.Patience:
+		case at.Open() && p.standing(at, 0) < f.cfg.Patience:
 			return store.ErrConflict
+		case p.ahead(at):
+			if at, err = f.cfg.Store.PublishedChanges(ctx, at, p.told); err != nil {
+				return err
+			}
 		default:
 			f.cfg.Log.Warn("a replica of central has not said for long how far it has published changes; this one publishes them, some perhaps twice",
 				"from", at.Told+1, "to", at.Claimed)

@@ -66,6 +66,34 @@ func TestPublishedForTheDead(t *testing.T) {
 	}
 }
 
+// A replica that is slow is taken for dead by another, which dies with the claim in its hands. What the first one had published by
+// then it does not publish again, and it knows so after its patience.
+func TestPublishedByTheSlow(t *testing.T) {
+	address := storetest.SQLite(t)
+	db, other := storetest.Open(t, address), storetest.Open(t, address)
+	insert(t, db, 3)
+	published, calls := make(chan int64, 10), 0
+	to := publishTo(published)
+	run(t, feed.Config{Store: db, Patience: 500 * time.Millisecond, Publish: func(ctx context.Context, list []*store.Change) error {
+		if calls++; calls == 1 {
+			at, err := other.Publication(ctx)
+			if err != nil || !at.Open() {
+				t.Errorf("the claim of who publishes is %+v, error %v", at, err)
+			}
+			insert(t, other, 1)
+			if taken, _, err := other.ClaimChanges(ctx, at, 10); err != nil || len(taken) != 4 {
+				t.Errorf("the other one has %d changes, error %v", len(taken), err)
+			}
+		}
+		return to(ctx, list)
+	}})
+	for _, want := range []int64{2, 4, 6, 8} {
+		expectNext(t, published, want)
+	}
+	insert(t, db, 1)
+	expectNext(t, published, 10)
+}
+
 // A claim of changes that are not kept any more stops nobody.
 func TestClaimOfWhatIsGone(t *testing.T) {
 	address := storetest.SQLite(t)

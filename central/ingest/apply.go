@@ -97,9 +97,11 @@ func apply(n *store.Node, e *work.Event, fx *effects) dropped {
 }
 
 // saidAgain reports whether e says no more than that the node is in the state in which it is: racks say so every
-// few minutes, and when they take work over. It has entered nothing then, and why something had failed is still to be read.
+// few minutes, and when they take work over. It has entered nothing then, and why something had failed is still to be read. Of work whose
+// document was lost before any rackd had it the rows know the epoch, and nothing was said yet.
 func saidAgain(n *store.Node, e *work.Event) bool {
-	return e.Kind == work.StateChanged && e.Error == "" && n.ObservedGeneration == e.Generation && n.ObservedState == e.State && n.ObservedTarget == e.Target
+	heard := n.ObservedGeneration == e.Generation && (n.ObservedOwner != "" || n.ObservedSeq > 0)
+	return e.Kind == work.StateChanged && e.Error == "" && heard && n.ObservedState == e.State && n.ObservedTarget == e.Target
 }
 
 // applyLoose folds in an event that is not part of any work.

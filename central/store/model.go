@@ -179,12 +179,12 @@ func (n *Node) Inspected() time.Time {
 }
 
 // Observe makes the observed columns hold for a generation: unless they do so already,
-// they begin where the request put the node.
+// they begin where the request put the node, and no rackd has reported anything.
 func (n *Node) Observe(generation int64) {
 	if n.ObservedGeneration >= generation {
 		return
 	}
-	n.ObservedGeneration, n.ObservedEpoch, n.ObservedSeq = generation, 0, 0
+	n.ObservedGeneration, n.ObservedEpoch, n.ObservedSeq, n.ObservedOwner = generation, 0, 0, ""
 	n.ObservedState, n.ObservedTarget = n.ProvisionState, n.TargetProvisionState
 	n.ObservedAt, n.ObservedError, n.ObservedStep, n.ObservedStepInfo = n.ProvisionUpdatedAt, n.LastError, "", ""
 }

@@ -23,3 +23,18 @@ func TestAnAddressThatIsToldAgainStays(t *testing.T) {
 		}
 	}
 }
+
+// A server with several cards asks with each of them, by both versions of IP. The address from which its agent calls may be the first of
+// all, and no later one drives it out.
+func TestAddressesOfManyCards(t *testing.T) {
+	own := netip.MustParseAddr("10.0.0.1")
+	b, _ := Boot{}.WithAddress(own)
+	for card := range byte(8) {
+		for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 1, card}), netip.AddrFrom16([16]byte{0: 0xfd, 15: card}), netip.AddrFrom16([16]byte{0: 0xfd, 8: 2, 15: card})} {
+			b, _ = b.WithAddress(a)
+		}
+	}
+	if !slices.Contains(b.Addresses, own) {
+		t.Errorf("%s is not among %v", own, b.Addresses)
+	}
+}

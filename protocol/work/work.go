@@ -277,8 +277,8 @@ type Boot struct {
 	Unknown Unknown `json:"-"`
 }
 
-// maxAddresses bounds Boot.Addresses.
-const maxAddresses = 8
+// maxAddresses bounds Boot.Addresses: eight cards with one address by IPv4 and two by IPv6, and some that others ask for in their names.
+const maxAddresses = 32
 
 // Next returns the boot after b. Epoch is the work's: after the bus has lost documents it
 // has grown by more than there were boots that nobody remembers.

@@ -150,6 +150,34 @@ func TestInstallersThatFail(t *testing.T) {
 	}
 }
 
+// Ironic's own kickstart reboots the machine at its end. Where that is faster than rackd, whose BMC may be away, the installer begins
+// once more: it is refused, by its boot's token too, before it clears the disk.
+func TestAnInstallerThatBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed string
+		step := waitForInstaller(&failed)
+		last := driver.Step{Interface: "deploy", Name: "boot_instance", Priority: 20, Kind: driver.Reattachable, Run: func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Wait(0), nil }}
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff, deploy: []driver.Step{step, last}}, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		for _, status := range []string{"start", "end"} {
+			if err := c.Heartbeat(nodeA, says(c, status, "")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if err := c.Heartbeat(nodeA, says(c, "start", "")); !errors.Is(err, refusal.ErrBadToken) {
+			t.Errorf("the installer begins again: %v", err)
+		}
+		if err := c.Heartbeat(nodeA, says(c, "end", "")); err != nil { // its answer was lost
+			t.Errorf("its end, said again: %v", err)
+		}
+	})
+}
+
 // A rackd that takes the flow over knows what the installer has said, and hears the rest.
 func TestTakeoverHearsTheInstaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -158,6 +159,68 @@ func TestAnUndeployWaitsForTheBMC(t *testing.T) {
 				}
 				if !toldOf(s, "waits for the BMC") || toldOf(s, "the BMC's work") != (c.fails != nil) {
 					t.Error("the history does not tell what the undeploy waited for and what became of it")
+				}
+			})
+		})
+	}
+}
+
+// goOn puts work on the shelf that goes on with open work's flow, as central's relay does.
+func (s *shelf) beside(id string, v work.Verb, args work.Args) {
+	s.mu.Lock()
+	n := *s.nodes[id]
+	n.Generation++
+	s.nodes[id] = &n
+	old := s.works[id].Doc
+	args.Continues = old.Root()
+	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: v, Args: args, Requested: time.Now(), Entry: n.State,
+		Owner: old.Owner, Lease: old.Lease, Epoch: old.Epoch + 1}
+	d.Inherit(&old)
+	d.Sign(testKey)
+	s.rev++
+	s.works[id] = &view.Work{Doc: d, Revision: s.rev}
+	s.mu.Unlock()
+	s.tell(id)
+}
+
+// What a step runs beside itself is to know whether it is another request that has taken the work's place, on this rackd, or another owner.
+func TestAFenceTellsARequestFromAnotherOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		does func(s *shelf)
+		here bool
+	}{
+		"a request beside the flow": {func(s *shelf) { s.beside(nodeA, work.Deploy, work.Args{Change: &work.Change{BootMode: "bios"}}) }, true},
+		"an abort":                  {func(s *shelf) { s.beside(nodeA, work.Abort, work.Args{Aborts: work.Deploy}) }, false},
+		"an undeploy":               {func(s *shelf) { s.supersede(nodeA, work.Delete, provision.Deleting) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fences []driver.Fence
+				m := &machine{power: driver.PowerOn, deploy: []driver.Step{{Interface: "deploy", Name: "play", Priority: 10, Kind: driver.Reattachable, Abortable: true,
+					Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+						fences = append(fences, t.Fence)
+						return driver.Wait(time.Second), nil
+					}}}}
+				s := newShelf()
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+				defer kill()
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				first := fences[0]
+				if err := first.Check(); err != nil {
+					t.Fatal(err)
+				}
+				c.does(s)
+				synctest.Wait()
+				if err := first.Check(); !errors.Is(err, driver.ErrFenced) || errors.Is(err, driver.ErrContinued) != c.here {
+					t.Errorf("%v", err)
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if last := fences[len(fences)-1]; c.here && (last.Work() == first.Work() || last.Check() != nil) {
+					t.Errorf("the step goes on under %s, %v", last.Work(), last.Check())
 				}
 			})
 		})

@@ -46,6 +46,8 @@ var (
 	ErrDenied = errors.New("credentials refused")
 	// ErrFenced: the lease or the epoch is no longer ours; stop at once.
 	ErrFenced = errors.New("no longer the owner of this node")
+	// ErrContinued comes with ErrFenced: this rackd has the node, and another request goes on with the flow. Its step has a fence of its own.
+	ErrContinued = errors.New("another request goes on with the flow here")
 )
 
 // UnsupportedError says that a hardware type cannot do what it is asked with the

@@ -2,6 +2,10 @@ package kickstart
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -81,6 +85,40 @@ func TestConfigDrivesInKickstarts(t *testing.T) {
 		"much": {{"a", make([]byte, maxBytes)}, {"b", []byte("1")}}, "many": make([]File, maxFiles+1)} {
 		if _, err := Drive(files); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// All racks are away for some minutes when the installer has ended, and no report of its is lost by that: the deploy would fail with
+// everything on the disk.
+func TestReportsOutliveAnOutage(t *testing.T) {
+	text, err := Default().Render(Values{Token: "T", Heartbeat: "H", Heartbeats: "https://a https://b", ImageURL: "L", IsPath: "true", ConfigDrive: "", TLS: ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?ms)^%(pre|post|onerror)[^\n]*\n(.*?)^%end$`).FindAllStringSubmatch(text, -1)
+	if len(sections) != 3 {
+		t.Fatalf("%d sections that report", len(sections))
+	}
+	for _, s := range sections {
+		dir := t.TempDir()
+		// They are back after four minutes.
+		for name, does := range map[string]string{"sleep": `read n <` + dir + `/slept; n=$((n + $1)); echo $n >` + dir + `/slept; test $n -lt 240 || : >` + dir + `/back`,
+			"curl": `test -e ` + dir + `/back && exec cat >` + dir + `/said`} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "slept"), []byte("0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sh := exec.CommandContext(t.Context(), "/bin/sh", "-s")
+		sh.Env, sh.Stdin = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH")), strings.NewReader(s[2])
+		if out, err := sh.CombinedOutput(); err != nil {
+			t.Errorf("the report of %%%s: %v\n%s", s[1], err, out)
+		}
+		if said, err := os.ReadFile(filepath.Join(dir, "said")); err != nil || !strings.Contains(string(said), `"agent_status"`) {
+			t.Errorf("%%%s says %q, %v", s[1], said, err)
 		}
 	}
 }

@@ -34,10 +34,21 @@ func (r *Runner) Check() error {
 		}
 	}
 	if lost != nil {
+		if r.continuedHere() {
+			lost = fmt.Errorf("%w: %w", driver.ErrContinued, lost)
+		}
 		r.deps.Metrics.Fenced()
 		return fmt.Errorf("node %s: %w: %w", r.node.Label(), driver.ErrFenced, lost)
 	}
 	return nil
+}
+
+// continuedHere reports whether the work that has taken this one's place goes on with its flow, on this rackd and under the same lease. An
+// abort that takes effect at once ends what the flow does.
+func (r *Runner) continuedHere() bool {
+	w := r.deps.Documents.Work(r.node.UUID)
+	return w != nil && !w.Lost && w.Doc.Open() && w.Doc.ID != r.id && w.Doc.Root() == r.root && w.Doc.Verb != work.Abort &&
+		w.Doc.Owner == r.deps.Name && w.Doc.Lease == r.lease && r.lease == r.deps.Members.ID() && r.deps.Members.Check() == nil
 }
 
 // Work is the id of the work.

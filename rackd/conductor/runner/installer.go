@@ -13,7 +13,15 @@ import (
 // report is what an installer has said, until a checkpoint has it.
 type report struct {
 	driver.Reported
-	kept chan struct{} // closed then
+	kept chan error // one place: nil once a checkpoint has it, else why it is not taken
+}
+
+// answer ends the wait of who has said it. It is called once.
+func (r report) answer(err error) {
+	select {
+	case r.kept <- err:
+	default:
+	}
 }
 
 // Installs reports whether the ramdisk of the flow is an installer, which is no agent.
@@ -24,9 +32,10 @@ func (r *Runner) Installs() bool {
 }
 
 // Report takes in what the installer of boot says of itself. Once it returns nil a successor knows it, too: an installer says each
-// thing once. Else it is refusal.ErrNotKept, or refusal.ErrBadToken for one of another boot.
+// thing once. Else it is refusal.ErrNotKept, or refusal.ErrBadToken for one of another boot, and for one that begins where its boot's last
+// word was heard: the machine has started again by itself, and must not lose what was installed.
 func (r *Runner) Report(boot work.Boot, hb ask.Heartbeat) error {
-	said := report{driver.Reported{Status: hb.Status, Message: work.Text(hb.StatusMessage), Boot: boot.Number}, make(chan struct{})}
+	said := report{driver.Reported{Status: hb.Status, Message: work.Text(hb.StatusMessage), Boot: boot.Number}, make(chan error, 1)}
 	r.mu.Lock()
 	if r.boots.Number != boot.Number || !r.installs {
 		r.mu.Unlock()
@@ -43,8 +52,8 @@ func (r *Runner) Report(boot work.Boot, hb ask.Heartbeat) error {
 	patience := time.NewTimer(keepWithin)
 	defer patience.Stop()
 	select {
-	case <-said.kept:
-		return nil
+	case err := <-said.kept:
+		return err
 	case <-patience.C:
 		return refusal.ErrNotKept
 	}
@@ -61,9 +70,17 @@ func (r *Runner) hear() bool {
 	r.reports = nil
 	r.mu.Unlock()
 	for _, said := range reports {
-		r.unkept = append(r.unkept, said.kept)
 		var before driver.Reported
-		if raw := r.doc.Checkpoint.Facts[driver.FactReported]; raw != "" && json.Unmarshal([]byte(raw), &before) == nil && before.Boot == number && before.Final() {
+		over := false
+		if raw := r.doc.Checkpoint.Facts[driver.FactReported]; raw != "" && json.Unmarshal([]byte(raw), &before) == nil {
+			over = before.Boot == number && before.Final()
+		}
+		if over && !said.Final() {
+			r.Phase("installer refused", "it begins again, and had ended: its machine has started by itself")
+			said.answer(refusal.ErrBadToken)
+			continue
+		}
+		if r.unkept = append(r.unkept, said); over {
 			continue
 		}
 		if said.Boot != number {
@@ -81,8 +98,8 @@ func (r *Runner) hear() bool {
 
 // confirmReports tells installers that a checkpoint has what they have said.
 func (r *Runner) confirmReports() {
-	for _, kept := range r.unkept {
-		close(kept)
+	for _, said := range r.unkept {
+		said.answer(nil)
 	}
 	r.unkept = nil
 }

@@ -66,7 +66,7 @@ type Runner struct {
 	// reportedBoot is the boot, by its clockMark, after which a wait last reported the machine's power; nil: none.
 	reportedBoot *time.Time
 	// unkept are the reports of an installer that the next checkpoint has.
-	unkept []chan struct{}
+	unkept []report
 	// wakesAt is when a timer wakes the runner to write addresses that are not in the last checkpoint.
 	wakesAt time.Time
 

@@ -147,6 +147,30 @@ func TestFailsByTheInstallersWord(t *testing.T) {
 	})
 }
 
+// The installer has ended, and the machine starts again by itself while rackd cannot reach its BMC: it is to wait, and not to install once
+// more over what was installed.
+func TestAnInstallerThatHasEndedIsNotBooted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.Node.InstanceInfo = instance()
+		for _, step := range []string{"fetch_image", "deploy"} {
+			if _, err := run(t, r, step, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		facts := r.Task(networkboot.IPXE()).Facts
+		for _, c := range []struct {
+			status string
+			loads  bool
+		}{{"start", true}, {"end", false}, {"error", false}} {
+			says(r, c.status, "")
+			if o := networkboot.IPXE().RamdiskOrder(r.Node, facts); o.Boots() != c.loads || o.Again == c.loads {
+				t.Errorf("after %q the machine is told %+v", c.status, o)
+			}
+		}
+	})
+}
+
 // media is where rackds serve files; one of them has gone.
 type media struct {
 	driver.Media

@@ -2,11 +2,12 @@
 // the image on the machine's disk. It works in the machine's ramdisk by SSH.
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/direct (which boots the ramdisk, brings the image into the rack's
-// cache and ends the ramdisk), rackd/driver/imagefields and protocol. Invariants:
+// cache and ends the ramdisk), rackd/driver/imagefields and protocol (filelock among it). Invariants:
 //   - A machine has one playbook at a time.
 //   - A playbook and all that it has started end with rackd, and when rackd loses the node.
 //   - Playbooks and keys come from one folder, which rackd's operator filled.
-//   - Secrets are in files that rackd's user alone may read, and in no argument.
+//   - Secrets are in files that rackd's user alone may read, and in no argument. Those of a rackd that was killed go when the next one
+//     starts on its host.
 //   - What is told of a node has no template that Ansible would execute on rackd's host.
 package ansible
 
@@ -83,12 +84,13 @@ func NewPlays(s Settings) *Plays {
 	return &Plays{set: s, port: 22, answersWithin: 5 * time.Second, open: map[string]*play{}}
 }
 
-// Ready says what this rackd's host lacks for the playbooks that it is given; nil: nothing, or it is given none.
+// Ready says what this rackd's host lacks for the playbooks that it is given; nil: nothing, or it is given none. It takes away what
+// rackds have left behind that were killed: secrets may lie there.
 func (p *Plays) Ready() error {
 	if p.set.Folder == "" {
 		return nil
 	}
-	return p.lacks()
+	return errors.Join(p.lacks(), sweep())
 }
 
 // lacks says why no playbook can be run here.
@@ -241,7 +243,7 @@ func (p *Plays) Close(ctx context.Context) error {
 		select {
 		case <-one.ended:
 		case <-ctx.Done():
-			return fmt.Errorf("a playbook that was killed has not ended, and its files stay in %s", one.dir)
+			return fmt.Errorf("a playbook that was killed has not ended, and its files stay in %s", one.files.dir)
 		}
 	}
 	return nil

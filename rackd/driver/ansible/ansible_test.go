@@ -186,7 +186,7 @@ func TestNothingIsLeftOfAPlaybookWhenRackdEnds(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "configdrive"), []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	one, err := p.start(&drivertest.Fence{}, dir, files{folder: books, playbook: filepath.Join(books, "deploy.yaml")}, nil)
+	one, err := p.start(&drivertest.Fence{}, place{dir, func() {}}, files{folder: books, playbook: filepath.Join(books, "deploy.yaml")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

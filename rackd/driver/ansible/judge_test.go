@@ -196,10 +196,10 @@ func TestALostNodesPlaybookEnds(t *testing.T) {
 	if _, err := j.run(p); !errors.Is(err, driver.ErrFenced) {
 		t.Errorf("%v", err)
 	}
-	if said, err := exec.Command("pgrep", "-f", one.dir).Output(); err == nil {
+	if said, err := exec.Command("pgrep", "-f", one.files.dir).Output(); err == nil {
 		t.Errorf("processes left: %s", said)
 	}
-	if _, err := os.Stat(one.dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(one.files.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its files are left: %v", err)
 	}
 

@@ -33,31 +33,34 @@ const (
 // play is a playbook that runs. Its methods are safe for concurrent use.
 type play struct {
 	cmd   *exec.Cmd
-	dir   string
+	files place
 	out   lines
 	ended chan struct{} // closed when it has ended, and its files are gone
 
+	host string // the machine's, as the playbook has it
+
 	mu     sync.Mutex
-	looked time.Time // by the step
-	tasks  []string  // begun since the step last looked
-	errors string    // the newest that Ansible has told
-	last   string    // line of all
-	why    error     // it was killed
-	err    error     // of its end
+	fence  driver.Fence // of the step that looked last
+	looked time.Time    // by the step
+	tasks  []string     // begun since the step last looked
+	errors string       // the newest that Ansible has told
+	last   string       // line of all
+	why    error        // it was killed
+	err    error        // of its end
 }
 
-// start runs a playbook, which f lets on. dir holds its files and goes with it.
-func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*play, error) {
+// start runs a playbook, which f lets on. Its files go with it.
+func (p *Plays) start(f driver.Fence, own place, where files, args []string) (*play, error) {
 	if where.key != "" {
 		args = append(args, "--private-key="+where.key)
 	}
-	one := &play{dir: dir, ended: make(chan struct{}), looked: time.Now()}
+	one := &play{files: own, ended: make(chan struct{}), looked: time.Now(), fence: f}
 	one.out.take = one.line
 	var err error
 	// In a name space of processes of its own all that it starts ends with it, also connections that leave its group.
 	for _, flags := range []uintptr{unix.CLONE_NEWPID, 0} {
 		one.cmd = exec.Command(program, append([]string{where.playbook}, args...)...)
-		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, dir), &one.out, &one.out
+		one.cmd.Dir, one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr = where.folder, environment(where.folder, own.dir), &one.out, &one.out
 		one.cmd.WaitDelay = dying
 		one.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if err = one.cmd.Start(); !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EINVAL) {
@@ -67,13 +70,13 @@ func (p *Plays) start(f driver.Fence, dir string, where files, args []string) (*
 	if err != nil {
 		return nil, fmt.Errorf("start ansible-playbook: %w", err)
 	}
-	go one.watch(f)
+	go one.watch()
 	go func() {
 		err := one.cmd.Wait()
 		if one.cmd.SysProcAttr.Cloneflags == 0 { // else the kernel has ended what it has left behind
 			one.killGroup()
 		}
-		err = errors.Join(err, os.RemoveAll(dir)) // secrets may lie there
+		err = errors.Join(err, own.remove()) // secrets may lie there
 		one.mu.Lock()
 		one.err = err
 		one.mu.Unlock()
@@ -141,8 +144,9 @@ func (o *play) line(text string) {
 	}
 }
 
-// watch kills the playbook when its node is no longer this rackd's, or its step looks no more.
-func (o *play) watch(f driver.Fence) {
+// watch kills the playbook when its node is no longer this rackd's, or its step looks no more. A request beside the flow, as one for the
+// boot device, replaces the step's work: its own step looks soon.
+func (o *play) watch() {
 	every := time.NewTicker(fenceEvery)
 	defer every.Stop()
 	for {
@@ -152,9 +156,9 @@ func (o *play) watch(f driver.Fence) {
 		case <-every.C:
 		}
 		o.mu.Lock()
-		idle := time.Since(o.looked)
+		idle, f := time.Since(o.looked), o.fence
 		o.mu.Unlock()
-		if err := f.Check(); err != nil {
+		if err := f.Check(); err != nil && !errors.Is(err, driver.ErrContinued) {
 			o.kill(err)
 			return
 		}
@@ -181,8 +185,9 @@ func (o *play) kill(why error) {
 
 func (o *play) killGroup() { _ = syscall.Kill(-o.cmd.Process.Pid, syscall.SIGKILL) } // it may have ended
 
-// look returns the tasks that have begun since it was last called, and whether the playbook has ended, with which error.
-func (o *play) look() (tasks []string, ended bool, err error) {
+// look returns the tasks that have begun since it was last called, and whether the playbook has ended, with which error. From now on f lets
+// the playbook on.
+func (o *play) look(f driver.Fence) (tasks []string, ended bool, err error) {
 	select {
 	case <-o.ended:
 		ended = true
@@ -190,7 +195,7 @@ func (o *play) look() (tasks []string, ended bool, err error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looked = time.Now()
+	o.looked, o.fence = time.Now(), f
 	tasks, o.tasks = o.tasks, nil
 	switch {
 	case !ended:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"time"
 
@@ -83,13 +82,13 @@ func (p *Plays) run(ctx context.Context, t *driver.Task, order direct.Order) (dr
 // again boots the ramdisk once more where a playbook was lost; ready is true once its agent has called.
 func (p *Plays) again(ctx context.Context, t *driver.Task, h *handle) (out driver.Outcome, ready bool, err error) {
 	if h.Attempt >= attempts {
-		return out, false, fmt.Errorf("node %s: the rackd that ran its playbook was lost %d times: look at the rackds, then deploy the node again", t.Node.Label(), attempts)
+		return out, false, fmt.Errorf("node %s: its playbook was lost %d times, because its rackd has gone or the machine was restarted: look at both, then deploy the node again", t.Node.Label(), attempts)
 	}
 	if h.Boot == nil {
 		if t.HandsOff() {
 			return driver.Wait(lookEvery), false, nil
 		}
-		t.Record.Phase("playbook lost", "the rackd that ran it has gone: the machine boots its ramdisk again, and the playbook begins once more")
+		t.Record.Phase("playbook lost", "the rackd that ran it has gone, or the machine was restarted: it boots its ramdisk again, and the playbook begins once more")
 	}
 	booting := *t
 	booting.Record = driver.Part{Recorder: t.Record, Kept: &h.Boot, Save: func(ctx context.Context) error { return t.Record.SaveHandle(ctx, h) }}
@@ -127,11 +126,11 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	dir, err := os.MkdirTemp("", "ironyard-ansible-")
+	files, err := newPlace()
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: make a folder for the playbook's files: %w", t.Node.Label(), err)
 	}
-	args, err := write(ctx, t, dir, at{host, p.port}, served)
+	args, err := write(ctx, t, files.dir, at{host, p.port}, served)
 	if err == nil {
 		h.Running, h.Attempt = true, h.Attempt+1
 		err = t.Record.SaveHandle(ctx, h)
@@ -141,11 +140,12 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 	}
 	var one *play
 	if err == nil {
-		one, err = p.start(t.Fence, dir, where, args)
+		one, err = p.start(t.Fence, files, where, args)
 	}
 	if err != nil {
-		return driver.Outcome{}, errors.Join(err, os.RemoveAll(dir))
+		return driver.Outcome{}, errors.Join(err, files.remove())
 	}
+	one.host = host
 	p.mu.Lock()
 	p.open[t.WorkID] = one
 	p.mu.Unlock()
@@ -155,14 +155,20 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 
 // follow looks at the playbook that runs. Each task that begins moves the deadline, if the agent still answers.
 func (p *Plays) follow(ctx context.Context, t *driver.Task, one *play) (driver.Outcome, error) {
-	tasks, ended, err := one.look()
+	tasks, ended, err := one.look(t.Fence)
 	for _, task := range tasks {
 		t.Record.Phase("task: "+cut(task, 80), "")
 	}
 	if !ended {
 		if err := t.Fence.Check(); err != nil {
-			one.kill(err)
+			if !errors.Is(err, driver.ErrContinued) {
+				one.kill(err)
+			}
 			return driver.Outcome{}, err
+		}
+		if t.Agent.Host() != one.host { // a request beside the flow has switched it
+			one.kill(errors.New("the machine was started again"))
+			return driver.Wait(lookEvery), nil
 		}
 		if len(tasks) > 0 {
 			if _, err := t.Agent.Commands(ctx); err != nil && !errors.Is(err, driver.ErrUnreachable) {

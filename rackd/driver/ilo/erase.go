@@ -47,6 +47,9 @@ const (
 	eraseEvery = 30 * time.Second
 	// eraseBegins is how many looks after the restart they may take to show anything, 20 minutes.
 	eraseBegins = 40
+	// eraseSettles is for how many looks a drive has to show the end that it showed before, 5 minutes: iLO reads the drives now and then,
+	// and the controller's answer may come first.
+	eraseSettles = 10
 	// longestErase is for how long drives may be at it that do not tell how far they are.
 	longestErase = 72 * time.Hour
 )
@@ -234,7 +237,7 @@ type eraseOrder struct {
 	Media    string   `json:"media"` // HDD or SSD
 	Pattern  string   `json:"pattern"`
 	Drives   []string `json:"drives"`
-	// Stale are the drives that showed the end of an earlier erasing; Was tells the result of before.
+	// Stale are the drives that showed the end of an earlier erasing before this order was given; Was tells the result of before.
 	Stale []string `json:"stale,omitempty"`
 	Was   string   `json:"was,omitempty"`
 	Given bool     `json:"given,omitempty"`
@@ -253,6 +256,8 @@ type erasing struct {
 	// Begun are the drives that were seen at it, since the restart of their round. Looks counts looks at drives that show nothing.
 	Begun []string `json:"begun,omitempty"`
 	Looks int      `json:"looks,omitempty"`
+	// Ended counts looks at drives that show an end which may be that of before, since the controller has taken the round's orders.
+	Ended int `json:"ended,omitempty"`
 	// WasOff: the machine was off before the step.
 	WasOff bool `json:"was_off,omitempty"`
 }
@@ -293,7 +298,7 @@ func (m Management) planErase(ctx context.Context, t *driver.Task, doing string,
 		if err != nil {
 			return err
 		}
-		orders, err := plannedErase(turn, list, patterns)
+		orders, err := plannedErase(list, patterns)
 		h.Orders = orders
 		return err
 	})
@@ -309,7 +314,7 @@ func (m Management) planErase(ctx context.Context, t *driver.Task, doing string,
 }
 
 // plannedErase is the list of orders, hard disks first.
-func plannedErase(turn *redfish.Turn, list []array, patterns map[string]string) (orders []eraseOrder, err error) {
+func plannedErase(list []array, patterns map[string]string) (orders []eraseOrder, err error) {
 	var wrong []error
 	for _, a := range list {
 		if len(a.Drives) == 0 {
@@ -327,19 +332,12 @@ func plannedErase(turn *redfish.Turn, list []array, patterns map[string]string) 
 			wrong = append(wrong, fmt.Errorf("logical drives use %s: delete them before (step raid.delete_configuration): %w", strings.Join(a.used, ", "), driver.ErrInvalid))
 			continue
 		}
-		var c config
-		if err := turn.Read(a.Result, &c); err != nil {
-			return nil, err
-		}
 		for _, media := range []string{"HDD", "SSD"} {
 			kind := strings.ToLower(media)
-			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]], Was: c.Settings.mark()}
+			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]]}
 			for _, d := range a.Drives {
-				if d.MediaType != media {
-					continue
-				}
-				if o.Drives = append(o.Drives, d.Location); d.says(eraseDone) || d.says(eraseFailed) || d.says(eraseAborted) {
-					o.Stale = append(o.Stale, d.Location)
+				if d.MediaType == media {
+					o.Drives = append(o.Drives, d.Location)
 				}
 			}
 			if len(o.Drives) > 0 {
@@ -371,6 +369,9 @@ func (m Management) beginErase(ctx context.Context, t *driver.Task, doing string
 			continue
 		}
 		err := m.Turn(ctx, t.Fence, t.Node, doing, func(turn *redfish.Turn) error {
+			if err := o.look(turn); err != nil {
+				return err
+			}
 			_, err := turn.Change(o.Settings, map[string]any{"DataGuard": "Disabled",
 				"Actions": []any{map[string]any{"Action": "PhysicalDriveErase", "ErasePattern": o.Pattern, "PhysicalDriveList": o.Drives}}})
 			return err
@@ -403,6 +404,27 @@ func (m Management) beginErase(ctx context.Context, t *driver.Task, doing string
 	return t.Record.SaveHandle(ctx, *h)
 }
 
+// look remembers what the controller and the drives show before the order. The round of another kind has just given them a new result.
+func (o *eraseOrder) look(turn *redfish.Turn) error {
+	var c config
+	if err := turn.Read(o.Result, &c); err != nil {
+		return err
+	}
+	list, err := arrays(turn)
+	if err != nil {
+		return err
+	}
+	o.Was, o.Stale = c.Settings.mark(), nil
+	for _, a := range list {
+		for _, d := range a.Drives {
+			if a.Result == o.Result && slices.Contains(o.Drives, d.Location) && (d.says(eraseDone) || d.says(eraseFailed) || d.says(eraseAborted)) {
+				o.Stale = append(o.Stale, d.Location)
+			}
+		}
+	}
+	return nil
+}
+
 // watchErase looks at the drives of the round. When all have ended, the next round follows: a restart must not cut an erasing short.
 func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string, h *erasing) (driver.Outcome, error) {
 	now, results := map[string]arrayDrive{}, map[string]settled{}
@@ -425,7 +447,9 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 	}
 	s, err := judgeErase(h, now, results)
 	if err != nil {
-		t.Record.Idle()
+		if len(s.running) == 0 { // else the machine is to keep its power
+			t.Record.Idle()
+		}
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: %w", t.Node.Label(), doing, err)
 	}
 	switch {
@@ -436,6 +460,8 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 		}
 	case len(s.running) > 0:
 		h.Looks = 0
+	case s.unsure && h.Ended < eraseSettles:
+		h.Ended++
 	case h.next():
 		t.Record.Idle() // the machine is to be restarted for the next round
 		return driver.Wait(time.Second), t.Record.SaveHandle(ctx, *h)
@@ -460,7 +486,7 @@ func (h *erasing) next() bool {
 	}
 	i := slices.IndexFunc(h.Orders, func(o eraseOrder) bool { return !o.Given })
 	if i >= 0 {
-		h.Media, h.Boot, h.Up, h.Looks = h.Orders[i].Media, nil, false, 0
+		h.Media, h.Boot, h.Up, h.Looks, h.Ended = h.Orders[i].Media, nil, false, 0, 0
 	}
 	return i >= 0
 }
@@ -469,6 +495,7 @@ func (h *erasing) next() bool {
 type erased struct {
 	running, silent []string
 	told            bool // each drive that is at it says how far it is
+	unsure          bool // a drive shows the end that it showed before
 }
 
 // far is what tells that they get on. Drives that do not tell count as getting on for some time.
@@ -514,6 +541,8 @@ func judgeErase(h *erasing, now map[string]arrayDrive, results map[string]settle
 					s.told = false
 				}
 				s.running = append(s.running, text)
+			case fresh && !begun && h.Ended < eraseSettles && slices.Contains(o.Stale, location) && (d.says(eraseDone) || d.says(eraseFailed) || d.says(eraseAborted)):
+				s.unsure = true
 			case fresh && (d.says(eraseFailed) || d.says(eraseAborted)):
 				wrong = append(wrong, fmt.Errorf("drive %s (serial number %s) is not erased: %s", location, d.SerialNumber, strings.Join(d.Reasons, ", ")))
 			case fresh && d.says(eraseDone):

@@ -222,6 +222,70 @@ func TestEraseDevicesAgain(t *testing.T) {
 	}
 }
 
+// Both kinds have one place for the controller's answer. What it has answered for the hard disks says nothing of the others, which still
+// show the end of the cleaning before.
+func TestEraseDevicesSecondRoundIsNotTheFirst(t *testing.T) {
+	s, m := newShelf(t, "HDD", "SSD"), management(t)
+	s.Do(func() { s.At[arrayAt+"/DiskDrives/1"]["DiskDriveStatusReasons"] = []any{eraseDone} })
+	r, rounds := s.rig(), 0
+	r.Fail = func(call string) error {
+		if call == "set_power" {
+			if rounds++; rounds > 2 { // off and on for the hard disks; the controller never takes the second order
+				s.Do(func() { s.staged = nil })
+			}
+		}
+		return nil
+	}
+	if err := s.run(t, m, r, nil); err == nil || !strings.Contains(err.Error(), "1I:0:2 show nothing of it") {
+		t.Errorf("drive 1I:0:2 was not erased: %v; power %v, the history has %q", err, r.Writes("power"), r.Phases)
+	}
+}
+
+// The controller has answered, and iLO still shows what it read of the drive before: that is not the end.
+func TestEraseDevicesShownLate(t *testing.T) {
+	s, m := newShelf(t, "SSD"), management(t)
+	drive, late := arrayAt+"/DiskDrives/0", 0
+	s.Do(func() {
+		s.At[drive]["DiskDriveStatusReasons"] = []any{eraseDone}
+		s.Get = func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.TrimSuffix(r.URL.Path, "/") != drive || s.starts == 0 {
+				return false
+			}
+			switch late++; {
+			case late <= 3:
+				s.At[drive]["DiskDriveStatusReasons"] = []any{eraseDone}
+			case late == 4:
+				s.At[drive]["DiskDriveStatusReasons"] = []any{eraseRuns}
+			default:
+				s.bring(s.At[drive])
+			}
+			return false
+		}
+	})
+	r := s.rig()
+	if err := s.run(t, m, r, nil); err != nil || s.looks["1I:0:1"] < 3 {
+		t.Errorf("%v; the step ended after %d looks at a drive that was being erased; power %v", err, s.looks["1I:0:1"], r.Writes("power"))
+	}
+}
+
+// A drive has failed while another is being erased: the machine keeps its power, whatever the cleaning ends in.
+func TestEraseDevicesFailsBesideOthers(t *testing.T) {
+	s, m := newShelf(t, "HDD", "HDD"), management(t)
+	drive := arrayAt + "/DiskDrives/0"
+	s.Do(func() {
+		s.Get = func(_ http.ResponseWriter, r *http.Request) bool {
+			if at := strings.TrimSuffix(r.URL.Path, "/"); at == drive && s.starts > 0 {
+				s.At[drive]["DiskDriveStatusReasons"] = []any{eraseFailed}
+			}
+			return false
+		}
+	})
+	r := s.rig()
+	if err := s.run(t, m, r, nil); err == nil || !strings.Contains(err.Error(), "drive 1I:0:1") || len(r.Busy) == 0 {
+		t.Errorf("%v; the BMC is at work: %q", err, r.Busy)
+	}
+}
+
 // A drive that fails is named. A controller that refuses is quoted.
 func TestEraseDevicesFails(t *testing.T) {
 	for _, ends := range []string{eraseFailed, eraseAborted} {

@@ -201,11 +201,15 @@ func read(t *driver.Task, id string) (string, error) {
 	return string(text), err
 }
 
-// Order is what the machine of a node boots while its ramdisk is an installer; ok is false while it is none.
+// Order is what the machine of a node boots while its ramdisk is an installer; ok is false while it is none. An installer that has said
+// its last word is booted no more: a machine that restarts by itself before it is switched off would lose what was installed.
 func Order(n *node.Document, facts map[string]string) (o bootorder.Order, ok bool) {
 	var f Files
 	if facts[driver.FactInstaller] == "" || json.Unmarshal([]byte(facts[driver.FactInstaller]), &f) != nil {
 		return o, false
+	}
+	if said, heard := Said(facts); heard && said.Final() {
+		return bootorder.Later(fmt.Sprintf("The installer of node %s has ended (%s), and the machine is not yet to boot anything else.", n.Label(), said.Status)), true
 	}
 	file := func(field, id string) bootorder.File {
 		if id == "" {

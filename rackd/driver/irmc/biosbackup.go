@@ -234,8 +234,7 @@ func (i Interface) follow(ctx context.Context, t *driver.Task, doing string, h *
 	case !there:
 		t.Record.Idle()
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: the iRMC no longer knows its session %s, and does not say how it ended: look at its log", t.Node.Label(), doing, h.ID)
-	case running && time.Since(h.Since) > sessionLasts:
-		t.Record.Idle()
+	case running && time.Since(h.Since) > sessionLasts: // it may write to the BIOS: the machine is to keep its power
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: session %s has been %s for %s: look at the iRMC", t.Node.Label(), doing, h.ID, status, sessionLasts)
 	case running:
 		t.Record.Busy(fmt.Sprintf("%s: session %s is %s", doing, h.ID, status))
