@@ -96,6 +96,7 @@ type array struct {
 	Model, Settings, Result string
 	Drives                  []arrayDrive
 	used                    []string // drives of logical drives
+	last                    settled
 }
 
 // arrays reads the controllers.
@@ -197,7 +198,7 @@ func oneArray(turn *redfish.Turn, path string, at map[string]config) (a array, e
 		return a, err
 	}
 	c := at[controller.Location]
-	a = array{Model: controller.Model, Settings: c.Settings.SettingsObject.Path, Result: c.path}
+	a = array{Model: controller.Model, Settings: c.Settings.SettingsObject.Path, Result: c.path, last: c.Settings}
 	for _, l := range c.LogicalDrives {
 		for _, drives := range []any{l.DataDrives, l.SpareDrives} {
 			names, _ := drives.([]any)
@@ -234,7 +235,8 @@ type eraseOrder struct {
 	Media    string   `json:"media"` // HDD or SSD
 	Pattern  string   `json:"pattern"`
 	Drives   []string `json:"drives"`
-	// Stale are the drives that showed the end of an earlier erasing; Was tells the result of before.
+	// Stale are the drives that showed the end of an earlier erasing; Was tells the result when the order was given. It may be that of
+	// the round before.
 	Stale []string `json:"stale,omitempty"`
 	Was   string   `json:"was,omitempty"`
 	Given bool     `json:"given,omitempty"`
@@ -293,7 +295,7 @@ func (m Management) planErase(ctx context.Context, t *driver.Task, doing string,
 		if err != nil {
 			return err
 		}
-		orders, err := plannedErase(turn, list, patterns)
+		orders, err := plannedErase(list, patterns)
 		h.Orders = orders
 		return err
 	})
@@ -309,7 +311,7 @@ func (m Management) planErase(ctx context.Context, t *driver.Task, doing string,
 }
 
 // plannedErase is the list of orders, hard disks first.
-func plannedErase(turn *redfish.Turn, list []array, patterns map[string]string) (orders []eraseOrder, err error) {
+func plannedErase(list []array, patterns map[string]string) (orders []eraseOrder, err error) {
 	var wrong []error
 	for _, a := range list {
 		if len(a.Drives) == 0 {
@@ -327,13 +329,9 @@ func plannedErase(turn *redfish.Turn, list []array, patterns map[string]string) 
 			wrong = append(wrong, fmt.Errorf("logical drives use %s: delete them before (step raid.delete_configuration): %w", strings.Join(a.used, ", "), driver.ErrInvalid))
 			continue
 		}
-		var c config
-		if err := turn.Read(a.Result, &c); err != nil {
-			return nil, err
-		}
 		for _, media := range []string{"HDD", "SSD"} {
 			kind := strings.ToLower(media)
-			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]], Was: c.Settings.mark()}
+			o := eraseOrder{Settings: a.Settings, Result: a.Result, Media: media, Pattern: erasePatterns[kind][patterns[kind]]}
 			for _, d := range a.Drives {
 				if d.MediaType != media {
 					continue
@@ -371,6 +369,11 @@ func (m Management) beginErase(ctx context.Context, t *driver.Task, doing string
 			continue
 		}
 		err := m.Turn(ctx, t.Fence, t.Node, doing, func(turn *redfish.Turn) error {
+			var c config
+			if err := turn.Read(o.Result, &c); err != nil {
+				return err
+			}
+			o.Was = c.Settings.mark()
 			_, err := turn.Change(o.Settings, map[string]any{"DataGuard": "Disabled",
 				"Actions": []any{map[string]any{"Action": "PhysicalDriveErase", "ErasePattern": o.Pattern, "PhysicalDriveList": o.Drives}}})
 			return err
@@ -412,11 +415,7 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 			for _, d := range a.Drives {
 				now[a.Result+" "+d.Location] = d
 			}
-			if a.Result != "" && err == nil {
-				var c config
-				err = turn.Read(a.Result, &c)
-				results[a.Result] = c.Settings
-			}
+			results[a.Result] = a.last
 		}
 		return err
 	})

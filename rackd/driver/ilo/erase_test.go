@@ -222,6 +222,28 @@ func TestEraseDevicesAgain(t *testing.T) {
 	}
 }
 
+// The result of one round says nothing of the next: drives that showed the end of an earlier erasing count once the controller has answered
+// the order of their own round.
+func TestEachRoundOfErasingHasAResultOfItsOwn(t *testing.T) {
+	s, m := newShelf(t, "HDD", "SSD"), management(t)
+	s.Do(func() { s.At[arrayAt+"/DiskDrives/1"]["DiskDriveStatusReasons"] = []any{eraseDone} })
+	r := s.rig()
+	r.Fail = func(call string) error {
+		if call == "set_power" && len(s.orders()) == 2 { // the controller never takes the second order
+			s.Do(func() { s.staged = nil })
+		}
+		return nil
+	}
+	if err := s.run(t, m, r, nil); err == nil || !strings.Contains(err.Error(), "1I:0:2 show nothing of it 20m0s after") {
+		t.Errorf("an SSD that was never erased: %v, orders %q", err, s.orders())
+	}
+	s, m = newShelf(t, "HDD", "SSD"), management(t)
+	s.Do(func() { s.At[arrayAt+"/DiskDrives/1"]["DiskDriveStatusReasons"] = []any{eraseDone} })
+	if err := s.run(t, m, s.rig(), nil); err != nil || len(s.orders()) != 2 {
+		t.Errorf("one that is: %v, orders %q", err, s.orders())
+	}
+}
+
 // A drive that fails is named. A controller that refuses is quoted.
 func TestEraseDevicesFails(t *testing.T) {
 	for _, ends := range []string{eraseFailed, eraseAborted} {
