@@ -419,7 +419,10 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, driver.ErrUnsupported) { // an iLO may show no controllers while the machine starts
+	switch {
+	case errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced):
+		return driver.Wait(eraseEvery), nil // the drives go on without their iLO; one that stays away lets the state's time run out
+	case err != nil && !errors.Is(err, driver.ErrUnsupported): // an iLO may show no controllers while the machine starts
 		return driver.Outcome{}, err
 	}
 	s, err := judgeErase(h, now, results)
