@@ -262,6 +262,53 @@ func TestPicturesWithLosses(t *testing.T) {
 	})
 }
 
+// A BMC that takes nothing for a while holds up what its viewer sends, and ends no session: the client is there and answers. What was sent
+// arrives when the BMC takes it again. Where it does not, the session ends with the rackd's reason.
+func TestABMCThatTakesNothingForAWhile(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		s := &screen{}
+		viewing(t, s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, ended <-chan error) {
+			synctest.Wait()
+			s.set(func() { s.fail = only("write", silence) })
+			go func() {
+				for {
+					if _, _, err := conn.Read(t.Context()); err != nil {
+						return
+					}
+				}
+			}()
+			time.Sleep(pingEvery - 2*time.Second) // so that the client is asked amid it
+			go func() {
+				for range 200 {
+					if conn.Write(t.Context(), websocket.MessageBinary, []byte("123456")) != nil {
+						return
+					}
+				}
+			}()
+			time.Sleep(ask.ViewerSilent - 10*time.Second)
+			select {
+			case err := <-ended:
+				t.Errorf("it ended with %v", err)
+				return
+			default:
+			}
+			if again {
+				s.set(func() { s.fail = nil })
+				time.Sleep(5 * time.Second)
+				s.set(func() {
+					if s.typed.Len() != 1200 {
+						t.Errorf("the machine has %d bytes of 1200", s.typed.Len())
+					}
+				})
+				return
+			}
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), "it did not answer") {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
 // Small messages that come while a question is under way go in one.
 func TestSmallMessagesGoTogether(t *testing.T) {
 	s := &screen{}
