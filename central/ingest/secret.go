@@ -36,8 +36,12 @@ func (g *Ingest) replaceSecrets(n *store.Node, e *work.Event, fx *effects) (chan
 		case refused != "":
 			fx.add(e, "ERROR", "management", refused)
 		case next != nil:
+			what := "driver_info " + s.Field + " was changed to what the BMC takes now"
+			if next[s.Field] == n.DriverInfo[s.Field] {
+				what = "driver_info no longer asks for a new " + s.Field + ": the BMC takes the one that it has"
+			}
 			n.DriverInfo, changed = next, true
-			fx.add(e, "INFO", "management", "driver_info "+s.Field+" was changed to what the BMC takes now")
+			fx.add(e, "INFO", "management", what)
 		}
 	}
 	return changed, nil
