@@ -29,15 +29,15 @@ type viewer struct {
 // and nothing doubled: a question that was not answered is asked again, and the viewer ends where that is in vain.
 func (s *Session) pictures(ctx context.Context) error {
 	v := &viewer{of: ask.Viewer{ID: rand.Text()}, queue: make(chan []byte, 64)}
-	if err := s.insist(ctx, openedWithin, func() error { return s.rack.OpenViewer(ctx, v.of) }); err != nil {
-		_ = s.note(Note{State: err.Error()}) // a close message is short
-		return err
-	}
-	defer func() {
+	defer func() { // also of one that was not seen to open: it has a place at the rackd
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		_ = s.rack.CloseViewer(leaving, v.of) // else the rackd closes it a little later
 	}()
+	if err := s.insist(ctx, openedWithin, func() error { return s.rack.OpenViewer(ctx, v.of) }); err != nil {
+		_ = s.note(Note{State: err.Error()}) // a close message is short
+		return err
+	}
 	s.viewer.Store(v)
 	if err := s.note(Note{State: ask.ConsoleOpen}); err != nil {
 		return err

@@ -361,12 +361,13 @@ func TestWhyASessionOfPicturesEnds(t *testing.T) {
 		says   string
 		within time.Duration
 	}{
-		"the line":        {&screen{length: 5, ended: long}, websocket.StatusGoingAway, long, time.Second},
-		"another rackd":   {&screen{fail: only("read", &refusal{400, "no such viewer"})}, websocket.StatusPolicyViolation, "", time.Second},
-		"no rackd":        {&screen{fail: only("read", silence)}, websocket.StatusTryAgainLater, "", ask.ViewerSilent + 5*time.Second},
-		"not opened":      {&screen{fail: only("open", &refusal{400, "it speaks no RFB"})}, websocket.StatusPolicyViolation, "it speaks no RFB", time.Second},
-		"never opened":    {&screen{fail: only("open", silence)}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second},
-		"a vendor's word": {&screen{fail: only("open", &refusal{500, "it answered HTTP 500"})}, websocket.StatusPolicyViolation, "HTTP 500", time.Second},
+		"the line":               {&screen{length: 5, ended: long}, websocket.StatusGoingAway, long, time.Second},
+		"another rackd":          {&screen{fail: only("read", &refusal{400, "no such viewer"})}, websocket.StatusPolicyViolation, "", time.Second},
+		"no rackd":               {&screen{fail: only("read", silence)}, websocket.StatusTryAgainLater, "", ask.ViewerSilent + 5*time.Second},
+		"not opened":             {&screen{fail: only("open", &refusal{400, "it speaks no RFB"})}, websocket.StatusPolicyViolation, "it speaks no RFB", time.Second},
+		"never opened":           {&screen{fail: only("open", silence)}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second},
+		"an answer that is lost": {&screen{fail: answersLost("open")}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second}, // the rackd has opened it
+		"a vendor's word":        {&screen{fail: only("open", &refusal{500, "it answered HTTP 500"})}, websocket.StatusPolicyViolation, "HTTP 500", time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			viewing(t, c.s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
@@ -398,6 +399,20 @@ func only(what string, err error) func(string) error {
 			return err
 		}
 		return nil
+	}
+}
+
+// answersLost has one kind of question done, and its answers lost.
+func answersLost(what string) func(string) error {
+	done := false
+	return func(asked string) error {
+		if asked != what {
+			return nil
+		}
+		if done = !done; done {
+			return nil
+		}
+		return silence
 	}
 }
 
