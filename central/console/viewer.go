@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// openedWithin is how long a viewer is tried again that the rackd or its BMC cannot open now.
+	// openedWithin is for how long central asks again to open a viewer that the rackd or its BMC cannot open now.
 	openedWithin = 5 * time.Second
 	// farewell bounds the giving back of a viewer whose session has ended.
 	farewell = 3 * time.Second

@@ -29,7 +29,7 @@ func (r *refusal) HTTPStatus() int { return r.status }
 // silence is what comes in place of an answer.
 var silence = &refusal{http.StatusServiceUnavailable, "it did not answer"}
 
-// screen is a rack with one graphical console. What it shows is a stream of bytes that tell their place.
+// screen is a rack with one graphical console. What it shows is a stream of bytes, each of which follows from its position (shownAt).
 type screen struct {
 	mu     sync.Mutex
 	length int64 // of what it shows; ended follows

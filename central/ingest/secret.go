@@ -15,7 +15,7 @@ import (
 // other: what a request has written meanwhile stays. So an event that comes late, or again, undoes nothing. A rack may replace a
 // secret that is there. It may set no other field: those say where the secret is sent.
 
-// replaceSecrets puts into n what e says that the node's BMC takes. It reports whether n is otherwise then; the caller writes n.
+// replaceSecrets puts into n what e says that the node's BMC takes. It reports whether it has changed n; the caller writes n.
 func (g *Ingest) replaceSecrets(n *store.Node, e *work.Event, fx *effects) (changed bool, err error) {
 	if len(e.Secrets) == 0 {
 		return false, nil

@@ -169,7 +169,7 @@ func (h held) special() (n int) {
 	return n
 }
 
-// best returns the number of the most specific ramdisk, of those that has says have what is looked for; -1: there is none.
+// best returns the number of the most specific ramdisk for which has is true; -1: there is none.
 func (s *Shelf) best(class, arch string, has func(held) bool) int {
 	found := -1
 	for i, h := range s.all {

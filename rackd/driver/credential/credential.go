@@ -38,16 +38,16 @@ type Change struct {
 type looking struct {
 	// Refused is how often the BMC has accepted the new password and then refused a login with it.
 	Refused int `json:"refused,omitempty"`
-	// Rests is until when it is left alone then.
+	// Rests is when the BMC may be asked again.
 	Rests time.Time `json:"rests,omitzero"`
 }
 
 const (
-	// poll is how often it is looked whether central has written the password.
+	// poll is how often the step looks whether central has written the password.
 	poll = 2 * time.Second
 	// again is how long a BMC gets to take in a password that it has accepted. Credentials that were refused rest for a minute.
 	again = 70 * time.Second
-	// mostRefused is how often it is told the password.
+	// mostRefused is how many times the BMC is told the password before the step fails.
 	mostRefused = 3
 )
 

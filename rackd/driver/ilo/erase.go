@@ -30,7 +30,7 @@ var erasePatterns = map[string]map[string]string{
 	"ssd": {"block": "SanitizeRestrictedBlockErase", "crypto": "SanitizeRestrictedCryptoScramble", "zero": "OnePass"},
 }
 
-// usualPatterns are Ironic's where none is asked for.
+// usualPatterns are Ironic's defaults.
 var usualPatterns = map[string]string{"hdd": "overwrite", "ssd": "block"}
 
 // What a drive says of its erasing.
@@ -47,7 +47,7 @@ const (
 	eraseEvery = 30 * time.Second
 	// eraseBegins is how many looks after the restart they may take to show anything, 20 minutes.
 	eraseBegins = 40
-	// longestErase is for how long drives may be at it that do not tell how far they are.
+	// longestErase is for how long drives that show no percentage count as getting on.
 	longestErase = 72 * time.Hour
 )
 
@@ -252,7 +252,7 @@ type erasing struct {
 	// Boot is the handle of the round's restart; Up says that it is over.
 	Boot json.RawMessage `json:"restart_handle,omitempty"`
 	Up   bool            `json:"restarted,omitempty"`
-	// Begun are the drives that were seen at it, since the restart of their round. Looks counts looks at drives that show nothing.
+	// Begun are the drives that have shown their erasing since the restart of their round. Looks counts looks at drives that show nothing.
 	Begun []string `json:"begun,omitempty"`
 	Looks int      `json:"looks,omitempty"`
 	// WasOff: the machine was off before the step.
@@ -467,13 +467,13 @@ func (h *erasing) next() bool {
 	return i >= 0
 }
 
-// erased is how far drives are.
+// erased is how far the drives of a round are: running ones with their percentage, and silent ones, which show nothing of it.
 type erased struct {
 	running, silent []string
-	told            bool // each drive that is at it says how far it is
+	told            bool // each drive that runs shows a percentage
 }
 
-// far is what tells that they get on. Drives that do not tell count as getting on for some time.
+// far is a text that changes while drives get on: by their percentages, or by the hour, for longestErase, where one shows none.
 func (s erased) far(since time.Time) string {
 	text := "erasing: " + strings.Join(s.running, ", ")
 	if s.told {

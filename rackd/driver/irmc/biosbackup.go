@@ -19,8 +19,7 @@ import (
 
 // A BIOS loses its settings with firmware, or with another board. One step has the iRMC read them out of the machine and keeps them with
 // the node, another puts them back. The iRMC restarts the machine for both, and may leave it off.
-// Names are Ironic's, which has the first as a
-// part of deploys.
+// Names are Ironic's, whose deploys begin with the first.
 
 const (
 	backupBIOS  = "backup_bios_config"
