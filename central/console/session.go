@@ -265,7 +265,7 @@ func (s *Session) watch(ctx context.Context) error {
 		pinging, cancel := context.WithTimeout(s.link, writeWithin)
 		err := s.conn.Ping(pinging)
 		cancel()
-		// While the machine takes nothing, nobody hears the client's answer.
+		// While the machine takes nothing, the session does not hear the client's answer.
 		if since := s.listens.Load(); err != nil && s.link.Err() == nil && since != 0 && since <= asked {
 			return fmt.Errorf("the client does not answer: %w", err)
 		}

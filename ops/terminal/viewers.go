@@ -43,8 +43,8 @@ func Show(ctx context.Context, t Target) (info Info, err error) {
 	return info, nil
 }
 
-// Forward gives each connection to l a session of a graphical console, until ctx ends or l does. It closes l, and its viewers end with it. tell gets what people are to know, a
-// line at a time; it may be called by several goroutines.
+// Forward gives each connection to l a session of a graphical console, until ctx ends or l does. It closes l, and its viewers end with
+// it. tell gets what people are to know, a line at a time; it may be called by several goroutines.
 func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()

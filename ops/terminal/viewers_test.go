@@ -61,7 +61,7 @@ func TestASessionThatIsClosedWithoutAWord(t *testing.T) {
 	}
 }
 
-// A port that takes nobody any more ends its viewers, and the command with them; so does a person who ends the command, who is told nothing.
+// A port that is gone ends its viewers, and the command with them. So does a person who ends the command. That person is told of no error.
 func TestForwardEnds(t *testing.T) {
 	hold := func(conn *websocket.Conn) { _, _, _ = conn.Read(context.Background()) }
 	come := func(viewer net.Conn) { _, _ = viewer.Write([]byte("RFB 003.008\n")) }

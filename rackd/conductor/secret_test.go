@@ -300,7 +300,7 @@ func TestNewPasswordRefused(t *testing.T) {
 			c.Tell = func(context.Context, driver.Fence, *node.Document, string) error { return errors.New("too short") }
 		},
 		"neither the password": func(b *locked, _ *credential.Change) { b.password = "someb0dys" },
-		"driver_info ilo_password nor the new one": func(b *locked, _ *credential.Change) { // somebody else has set one when the answer was lost
+		"driver_info ilo_password nor the new one": func(b *locked, _ *credential.Change) { // another program has set one when the answer was lost
 			b.lose = func(int) (bool, bool) { b.password = "someb0dys"; return false, true }
 		},
 		"may not change passwords": func(_ *locked, c *credential.Change) {

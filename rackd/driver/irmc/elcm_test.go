@@ -251,7 +251,7 @@ func TestBackupOfTheBIOSWithAnIRMCThatIsAway(t *testing.T) {
 	}
 }
 
-// An order whose answer is lost, and of which no session is seen: an iRMC may take five minutes to answer, as python-scciclient lets it. Then
+// An order whose answer is lost, and of which no session is seen. An iRMC may take five minutes to answer: python-scciclient lets it. Then
 // the order is given again.
 func TestBackupOfTheBIOSThatNeverCameIn(t *testing.T) {
 	d := withStore(t)
