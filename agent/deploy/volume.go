@@ -82,7 +82,10 @@ func networks(text string) (list []netip.Prefix, err error) {
 			if notOne != nil {
 				return nil, &ParamError{fmt.Sprintf("from: %.60q is neither an address nor a network", part)}
 			}
-			p = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen())
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // the gate sees IPv4 as such
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 		}
 		list = append(list, p)
 	}

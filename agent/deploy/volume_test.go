@@ -43,11 +43,12 @@ func TestExportVolume(t *testing.T) {
 	if _, err := d.Finish(t.Context(), agentapi.FinishISCSIParams{Disk: "one"}); !errors.As(err, &gone) || p.out == "" {
 		t.Errorf("a write of before is finished on another machine's volume: %v", err)
 	}
-	args.IQN, args.Port, args.From = "iqn.2026-11.org.example:v", 3261, "10.0.0.7, fd00::/64"
+	args.IQN, args.Port, args.From = "iqn.2026-11.org.example:v", 3261, "10.0.0.7, fd00::/64, ::ffff:10.0.1.0/120, ::ffff:10.0.2.7"
 	if got, err = d.ExportVolume(t.Context(), hints.Rules{MinBytes: 1}, "x", args, asker); err != nil || got.IQN != args.IQN || p.ends != 1 {
 		t.Errorf("once more: %+v, %v, %d targets ended", got, err, p.ends)
 	}
-	if p.got.Port != 3261 || !slices.Equal(p.got.From, []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/64")}) {
+	if p.got.Port != 3261 || !slices.Equal(p.got.From, []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/64"),
+		netip.MustParsePrefix("10.0.1.0/24"), netip.MustParsePrefix("10.0.2.7/32")}) {
 		t.Errorf("options %+v", p.got)
 	}
 	if err := d.StopExport(""); err != nil || p.out != "" {

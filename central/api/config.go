@@ -71,7 +71,7 @@ type Config struct {
 	Feed *feed.Feed
 	// Consoles counts the sessions of consoles; nil: no metric does.
 	Consoles console.Metrics
-	// ConsolePage is below which path, with the node's UUID, people see a graphical console; empty: nowhere.
+	// ConsolePage is the path below which people see a node's graphical console, by its UUID; empty: there is no page.
 	ConsolePage string
 	// Stopping ends the sessions of consoles when it is closed, as requests in flight are not waited for there; nil: never.
 	Stopping <-chan struct{}

@@ -29,6 +29,8 @@ type Session struct {
 	used atomic.Int64
 	idle time.Duration
 	link context.Context // of the WebSocket, while Run runs
+	// listens is since when the session waits for the client's next word, in nanoseconds; 0: it hands on the last one, and hears nothing.
+	listens atomic.Int64
 	// viewer is there once a graphical console is open.
 	viewer atomic.Pointer[viewer]
 }
@@ -194,10 +196,12 @@ func (s *Session) write(kind websocket.MessageType, p []byte) error {
 func (s *Session) typed(ctx context.Context) error {
 	pace := rate.NewLimiter(typedPerSecond, maxMessage)
 	for {
+		s.listens.Store(time.Now().UnixNano())
 		kind, p, err := s.conn.Read(s.link)
 		if err != nil {
 			return err
 		}
+		s.listens.Store(0)
 		s.use()
 		if err := pace.WaitN(ctx, len(p)); err != nil {
 			return s.over(ctx)
@@ -257,10 +261,12 @@ func (s *Session) watch(ctx context.Context) error {
 		if unused := time.Since(time.Unix(0, s.used.Load())); unused > s.idle {
 			return &end{websocket.StatusGoingAway, fmt.Sprintf("nothing was written or typed for %s", s.idle)}
 		}
+		asked := time.Now().UnixNano()
 		pinging, cancel := context.WithTimeout(s.link, writeWithin)
 		err := s.conn.Ping(pinging)
 		cancel()
-		if err != nil && s.link.Err() == nil {
+		// While the machine takes nothing, the session does not hear the client's answer.
+		if since := s.listens.Load(); err != nil && s.link.Err() == nil && since != 0 && since <= asked {
 			return fmt.Errorf("the client does not answer: %w", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// openedWithin is how long a viewer is tried again that the rackd or its BMC cannot open now.
+	// openedWithin is for how long central asks again to open a viewer that the rackd or its BMC cannot open now.
 	openedWithin = 5 * time.Second
 	// farewell bounds the giving back of a viewer whose session has ended.
 	farewell = 3 * time.Second
@@ -35,15 +35,15 @@ func newViewer() *viewer {
 // and nothing doubled: a question that was not answered is asked again, and the viewer ends where that is in vain.
 func (s *Session) pictures(ctx context.Context) error {
 	v := newViewer()
-	if err := s.insist(ctx, openedWithin, func() error { return s.rack.OpenViewer(ctx, v.of) }); err != nil {
-		_ = s.note(Note{State: err.Error()}) // a close message is short
-		return err
-	}
-	defer func() {
+	defer func() { // also of one that was not seen to open: it has a place at the rackd
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		_ = s.rack.CloseViewer(leaving, v.of) // else the rackd closes it a little later
 	}()
+	if err := s.insist(ctx, openedWithin, func() error { return s.rack.OpenViewer(ctx, v.of) }); err != nil {
+		_ = s.note(Note{State: err.Error()}) // a close message is short
+		return err
+	}
 	s.viewer.Store(v)
 	if err := s.note(Note{State: ask.ConsoleOpen}); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (r *refusal) HTTPStatus() int { return r.status }
 // silence is what comes in place of an answer.
 var silence = &refusal{http.StatusServiceUnavailable, "it did not answer"}
 
-// screen is a rack with one graphical console. What it shows is a stream of bytes that tell their place.
+// screen is a rack with one graphical console. What it shows is a stream of bytes, each of which follows from its position (shownAt).
 type screen struct {
 	mu     sync.Mutex
 	length int64 // of what it shows; ended follows
@@ -262,6 +262,53 @@ func TestPicturesWithLosses(t *testing.T) {
 	})
 }
 
+// A BMC that takes nothing for a while holds up what its viewer sends, and ends no session: the client is there and answers. What was sent
+// arrives when the BMC takes it again. Where it does not, the session ends with the rackd's reason.
+func TestABMCThatTakesNothingForAWhile(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		s := &screen{}
+		viewing(t, s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, ended <-chan error) {
+			synctest.Wait()
+			s.set(func() { s.fail = only("write", silence) })
+			go func() {
+				for {
+					if _, _, err := conn.Read(t.Context()); err != nil {
+						return
+					}
+				}
+			}()
+			time.Sleep(pingEvery - 2*time.Second) // so that the client is asked amid it
+			go func() {
+				for range 200 {
+					if conn.Write(t.Context(), websocket.MessageBinary, []byte("123456")) != nil {
+						return
+					}
+				}
+			}()
+			time.Sleep(ask.ViewerSilent - 10*time.Second)
+			select {
+			case err := <-ended:
+				t.Errorf("it ended with %v", err)
+				return
+			default:
+			}
+			if again {
+				s.set(func() { s.fail = nil })
+				time.Sleep(5 * time.Second)
+				s.set(func() {
+					if s.typed.Len() != 1200 {
+						t.Errorf("the machine has %d bytes of 1200", s.typed.Len())
+					}
+				})
+				return
+			}
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), "it did not answer") {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
 // Small messages that come while a question is under way go in one.
 func TestSmallMessagesGoTogether(t *testing.T) {
 	s := &screen{}
@@ -314,12 +361,13 @@ func TestWhyASessionOfPicturesEnds(t *testing.T) {
 		says   string
 		within time.Duration
 	}{
-		"the line":        {&screen{length: 5, ended: long}, websocket.StatusGoingAway, long, time.Second},
-		"another rackd":   {&screen{fail: only("read", &refusal{400, "no such viewer"})}, websocket.StatusPolicyViolation, "", time.Second},
-		"no rackd":        {&screen{fail: only("read", silence)}, websocket.StatusTryAgainLater, "", ask.ViewerSilent + 5*time.Second},
-		"not opened":      {&screen{fail: only("open", &refusal{400, "it speaks no RFB"})}, websocket.StatusPolicyViolation, "it speaks no RFB", time.Second},
-		"never opened":    {&screen{fail: only("open", silence)}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second},
-		"a vendor's word": {&screen{fail: only("open", &refusal{500, "it answered HTTP 500"})}, websocket.StatusPolicyViolation, "HTTP 500", time.Second},
+		"the line":               {&screen{length: 5, ended: long}, websocket.StatusGoingAway, long, time.Second},
+		"another rackd":          {&screen{fail: only("read", &refusal{400, "no such viewer"})}, websocket.StatusPolicyViolation, "", time.Second},
+		"no rackd":               {&screen{fail: only("read", silence)}, websocket.StatusTryAgainLater, "", ask.ViewerSilent + 5*time.Second},
+		"not opened":             {&screen{fail: only("open", &refusal{400, "it speaks no RFB"})}, websocket.StatusPolicyViolation, "it speaks no RFB", time.Second},
+		"never opened":           {&screen{fail: only("open", silence)}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second},
+		"an answer that is lost": {&screen{fail: answersLost("open")}, websocket.StatusTryAgainLater, "did not answer", openedWithin + 2*time.Second}, // the rackd has opened it
+		"a vendor's word":        {&screen{fail: only("open", &refusal{500, "it answered HTTP 500"})}, websocket.StatusPolicyViolation, "HTTP 500", time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			viewing(t, c.s, []string{Protocol}, func(t *testing.T, conn *websocket.Conn, _ <-chan error) {
@@ -351,6 +399,20 @@ func only(what string, err error) func(string) error {
 			return err
 		}
 		return nil
+	}
+}
+
+// answersLost has one kind of question done, and its answers lost.
+func answersLost(what string) func(string) error {
+	done := false
+	return func(asked string) error {
+		if asked != what {
+			return nil
+		}
+		if done = !done; done {
+			return nil
+		}
+		return silence
 	}
 }
 

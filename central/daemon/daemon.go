@@ -138,7 +138,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	return g.Wait()
 }
 
-// consolePage is below which path people see graphical consoles, empty for none.
+// consolePage is the path below which people see graphical consoles, empty where there is no page.
 func consolePage(cfg *Config) string {
 	if cfg.NoVNC == "" {
 		return ""

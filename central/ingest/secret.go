@@ -15,7 +15,7 @@ import (
 // other: what a request has written meanwhile stays. So an event that comes late, or again, undoes nothing. A rack may replace a
 // secret that is there. It may set no other field: those say where the secret is sent.
 
-// replaceSecrets puts into n what e says that the node's BMC takes. It reports whether n is otherwise then; the caller writes n.
+// replaceSecrets puts into n what e says that the node's BMC takes. It reports whether it has changed n; the caller writes n.
 func (g *Ingest) replaceSecrets(n *store.Node, e *work.Event, fx *effects) (changed bool, err error) {
 	if len(e.Secrets) == 0 {
 		return false, nil
@@ -36,8 +36,12 @@ func (g *Ingest) replaceSecrets(n *store.Node, e *work.Event, fx *effects) (chan
 		case refused != "":
 			fx.add(e, "ERROR", "management", refused)
 		case next != nil:
+			what := "driver_info " + s.Field + " was changed to what the BMC takes now"
+			if next[s.Field] == n.DriverInfo[s.Field] {
+				what = "driver_info no longer asks for a new " + s.Field + ": the BMC takes the one that it has"
+			}
 			n.DriverInfo, changed = next, true
-			fx.add(e, "INFO", "management", "driver_info "+s.Field+" was changed to what the BMC takes now")
+			fx.add(e, "INFO", "management", what)
 		}
 	}
 	return changed, nil

@@ -83,6 +83,33 @@ func TestSecretsAreReplaced(t *testing.T) {
 	}
 }
 
+// A node that asked for the password that it has asks for it no longer, and the history does not say that the password has changed.
+func TestAWishForTheSameSecretGoes(t *testing.T) {
+	f := newFixture(t)
+	n, row := f.deploy("one")
+	w := row.Document()
+	f.withPassword(n, "0ld-pass", "0ld-pass")
+	before, _ := f.row(n)
+	f.follow()
+	f.publish(f.told(&w, 1, "ilo_password", work.Replacement{Was: "0ld-pass", New: "0ld-pass", Clears: []string{"ilo_change_password"}}))
+	f.drained()
+	after, open := f.row(n)
+	if open["ilo_password"] != "0ld-pass" || open["ilo_change_password"] != nil || len(open) != 3 || after.RackRevision <= before.RackRevision {
+		t.Errorf("driver_info is %v, of what racks see %d after %d", open, after.RackRevision, before.RackRevision)
+	}
+	lines, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, l := range lines {
+		text += l.Event + "\n"
+	}
+	if !strings.Contains(text, "no longer asks for a new ilo_password") || strings.Contains(text, "was changed") {
+		t.Errorf("the history says %q", text)
+	}
+}
+
 // What is not the replacement of what is there is not written: what a request wrote meanwhile, another field, another node's secret, one
 // of another work, one without work.
 func TestSecretsThatAreNotReplaced(t *testing.T) {

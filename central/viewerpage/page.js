@@ -1,5 +1,5 @@
 // Opens the graphical console of the node that the path names, with noVNC. Where the API wants to know who asks, the person gives a
-// token, which goes along as a subprotocol and is kept nowhere.
+// token, which goes along as a subprotocol and is kept nowhere. Where the machine's display wants a password of its own, the person gives it.
 import RFB from '../novnc/core/rfb.js';
 
 const node = decodeURIComponent(location.pathname.split('/').pop());
@@ -7,6 +7,8 @@ const root = new URL('..', location.href);
 const state = document.getElementById('state');
 const who = document.getElementById('who');
 const token = document.getElementById('token');
+const display = document.getElementById('display');
+const user = document.getElementById('user');
 const keys = document.getElementById('keys');
 const screen = document.getElementById('screen');
 
@@ -30,6 +32,21 @@ function open() {
   const rfb = new RFB(screen, url.href, { wsProtocols: protocols, shared: true });
   rfb.scaleViewport = true;
   let connected = false;
+  let refused = '';
+  rfb.addEventListener('credentialsrequired', (event) => {
+    state.textContent = `The display of ${node} asks for a password of its own:`;
+    user.hidden = !event.detail.types.includes('username');
+    display.hidden = false;
+    display.onsubmit = (submitted) => {
+      submitted.preventDefault();
+      display.hidden = true;
+      rfb.sendCredentials({ username: display.elements.username.value, password: display.elements.password.value, target: '' });
+      display.reset();
+    };
+  });
+  rfb.addEventListener('securityfailure', (event) => {
+    refused = `The display of ${node} lets nobody in: ${event.detail.reason || 'it gives no reason'}. Try again:`;
+  });
   rfb.addEventListener('connect', () => {
     connected = true;
     state.textContent = `Console of ${node}`;
@@ -38,10 +55,11 @@ function open() {
     rfb.focus();
   });
   rfb.addEventListener('disconnect', () => {
-    state.textContent = connected
+    state.textContent = refused || (connected
       ? 'The console has ended. Open it again:'
-      : 'The console was not opened. Is it enabled? If the API asks who you are, give a token:';
+      : 'The console was not opened. Is it enabled? If the API asks who you are, give a token:');
     keys.hidden = true;
+    display.hidden = true;
     who.hidden = false;
   });
 }

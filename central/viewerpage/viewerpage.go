@@ -107,7 +107,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// socket is where the page's WebSocket goes: some browsers do not count it as 'self'. Of a host that is no name it is left out.
+// socket is the address of the page's WebSocket, for the policy: some browsers do not count it as 'self'. It is empty where the request's
+// Host is no name.
 func socket(r *http.Request) string {
 	if r.Host == "" || strings.Trim(strings.ToLower(r.Host), "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") != "" {
 		return ""

@@ -1,10 +1,12 @@
 package viewerpage
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -74,6 +76,29 @@ func TestPage(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/console/web1", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// What the script looks for is on the page, and each event is handled by which noVNC waits for a person.
+func TestTheScriptFitsThePage(t *testing.T) {
+	script, err := own.ReadFile("page.js")
+	page, err2 := own.ReadFile("page.html")
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	looked := regexp.MustCompile(`getElementById\('(\w+)'\)|elements\.(\w+)`).FindAllSubmatch(script, -1)
+	for _, m := range looked {
+		if id, name := string(m[1]), string(m[2]); !bytes.Contains(page, []byte(`id="`+id+`"`)) && !bytes.Contains(page, []byte(`name="`+name+`"`)) {
+			t.Errorf("the page has no %s%s", id, name)
+		}
+	}
+	if len(looked) < 8 {
+		t.Errorf("the script looks for %q", looked)
+	}
+	for _, event := range []string{"connect", "disconnect", "credentialsrequired", "securityfailure"} {
+		if !bytes.Contains(script, []byte("addEventListener('"+event+"'")) {
+			t.Errorf("nothing is done at %s", event)
+		}
 	}
 }
 

@@ -275,7 +275,8 @@ func (s *screen) dump(t *testing.T) image.Image {
 	}
 }
 
-// kvmBMC is a BMC as OpenBMC's: it lets in whom it knows, and a real websockify carries the display.
+// kvmBMC is a double of a BMC with OpenBMC. Its WebSocket asks for the account of its Redfish service, and a real websockify connects it to
+// the display of s.
 func kvmBMC(t *testing.T, s *screen) *redfishtest.BMC {
 	t.Helper()
 	at := fmt.Sprintf("127.0.0.1:%d", freePort(t))

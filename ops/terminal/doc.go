@@ -120,7 +120,7 @@ func Attach(ctx context.Context, conn *websocket.Conn, in io.Reader, out io.Writ
 	}
 	err := show(ctx, conn, out)
 	if closed := (websocket.CloseError{}); errors.As(err, &closed) {
-		return fmt.Errorf("the session has ended: %s", closed.Reason)
+		return fmt.Errorf("the session has ended: %s", reason(closed))
 	}
 	select {
 	case sent := <-left:
@@ -133,6 +133,14 @@ func Attach(ctx context.Context, conn *websocket.Conn, in io.Reader, out io.Writ
 		return nil
 	}
 	return fmt.Errorf("the session has ended: %w", err)
+}
+
+// reason is why the other end has closed a session. What is before central may close one without a word.
+func reason(closed websocket.CloseError) string {
+	if closed.Reason == "" {
+		return fmt.Sprintf("closed without a reason (%s)", closed.Code)
+	}
+	return closed.Reason
 }
 
 func farewell(conn *websocket.Conn) {

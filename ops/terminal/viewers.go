@@ -44,15 +44,15 @@ func Show(ctx context.Context, t Target) (info Info, err error) {
 	return info, nil
 }
 
-// Forward gives each connection to l a session of a graphical console, until ctx ends, but for those of other users of this host. It closes
-// l. tell gets what people are to know, a
-// line at a time; it may be called by several goroutines.
+// Forward gives each connection to l a session of a graphical console, until ctx ends or l does, but for those of other users of this
+// host. It closes l, and its viewers end with it. tell gets what people are to know, a line at a time; it may be called by several goroutines.
 func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) error {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
 	var all sync.WaitGroup
 	defer all.Wait()
+	carrying, cut := context.WithCancel(ctx)
+	defer cut()
 	for {
 		viewer, err := l.Accept()
 		if ctx.Err() != nil {
@@ -68,7 +68,9 @@ func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) e
 				return
 			}
 			tell("a viewer has come from " + viewer.RemoteAddr().String())
-			tell("it has ended: " + carry(ctx, t, viewer, tell).Error())
+			if why := carry(carrying, t, viewer, tell); carrying.Err() == nil {
+				tell("it has ended: " + why.Error())
+			}
 		})
 	}
 }
@@ -118,7 +120,7 @@ func carry(ctx context.Context, t Target, viewer net.Conn, tell func(string)) er
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
 		case told:
-			return errors.New(closed.Reason)
+			return errors.New(reason(closed))
 		case err != nil:
 			return err
 		}

@@ -107,6 +107,40 @@ func TestPhasesTravelTogether(t *testing.T) {
 	})
 }
 
+// The history has each line that a step says, also several of one name. What a step says again, because it runs again, is there once; one
+// that never stops saying something else fills no history.
+func TestStepsSayMoreThanOneLineOfAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		step := driver.Step{Interface: "deploy", Name: "erase", Priority: 50, Kind: driver.Repeatable,
+			Run: func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+				t.Record.Phase("erased", "the HDDs")
+				t.Record.Phase("erased", "the SSDs")
+				t.Record.Phase("counts", fmt.Sprint("to ", runs))
+				if runs++; runs < 100 {
+					return driver.Wait(time.Second), nil
+				}
+				return driver.Done(), nil
+			}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), &machine{power: driver.PowerOff, deploy: []driver.Step{step}}, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		of := map[string]int{}
+		for _, p := range s.phases() {
+			name, _, _ := strings.Cut(p, ":")
+			of[name]++
+			of[p]++
+		}
+		if of["erased: the HDDs"] != 1 || of["erased: the SSDs"] != 1 || of["counts: to 0"] != 1 || of["counts"] > 20 {
+			t.Errorf("history: %v", of)
+		}
+	})
+}
+
 // What has not been told when its rackd dies is told by the next one.
 func TestUntoldPhasesOutliveTheirRackd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

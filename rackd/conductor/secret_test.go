@@ -300,6 +300,9 @@ func TestNewPasswordRefused(t *testing.T) {
 			c.Tell = func(context.Context, driver.Fence, *node.Document, string) error { return errors.New("too short") }
 		},
 		"neither the password": func(b *locked, _ *credential.Change) { b.password = "someb0dys" },
+		"driver_info ilo_password nor the new one": func(b *locked, _ *credential.Change) { // another program has set one when the answer was lost
+			b.lose = func(int) (bool, bool) { b.password = "someb0dys"; return false, true }
+		},
 		"may not change passwords": func(_ *locked, c *credential.Change) {
 			c.Tell = func(context.Context, driver.Fence, *node.Document, string) error {
 				return fmt.Errorf("may not change passwords: %w", driver.ErrDenied)

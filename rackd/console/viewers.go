@@ -94,7 +94,7 @@ func (k *Keeper) OpenViewer(ctx context.Context, id string, q ask.Viewer) error 
 	return nil
 }
 
-// admits says why a node has no viewers of that tenancy.
+// admits returns why a caller of that tenancy may not view the node's console here, nil if it may.
 func (k *Keeper) admits(id, tenancy string) error {
 	n := k.cfg.Documents.Node(id)
 	switch {

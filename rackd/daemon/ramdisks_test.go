@@ -191,8 +191,14 @@ func TestRamdisksAreLookedAtFromTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kernel, ramdisk := filepath.Join(dir, "k"), filepath.Join(dir, "r")
+	kernel, ramdisk, plain := filepath.Join(dir, "k"), filepath.Join(dir, "r"), make([]byte, 64)
+	copy(plain[56:], "ARM\x64") // as kernels of arm64 begin
+	arm := filepath.Join(dir, "arm")
+	if err := os.WriteFile(arm, plain, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, more := range map[string]rackramdisk.Ramdisk{
+		"is for aarch64, and the ramdisk for x86_64": {Arch: rackramdisk.X64, Kernel: arm, Initramfs: ramdisk},
 		"is no file": {Arch: rackramdisk.ARM64, Kernel: filepath.Join(dir, "none"), Initramfs: ramdisk},
 	} {
 		cfg := waiting(t, freeAddress(t))

@@ -226,7 +226,7 @@ type Recorder interface {
 	// end. If it boots the ramdisk next, the boot is counted with that checkpoint, so that
 	// token and id of the boot before fit no more: it is called before the machine is started.
 	AgentGone()
-	// Phase adds a line to the node's history and timeline.
+	// Phase adds a line to the node's history and timeline. The same line is there once for each boot of the machine.
 	Phase(name, detail string)
 	// Progress shows how far a write is; it is kept with the next checkpoint.
 	Progress(p agentapi.Progress)

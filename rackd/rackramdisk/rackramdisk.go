@@ -10,6 +10,7 @@ package rackramdisk
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,26 +45,29 @@ func Parse(text string) (r Ramdisk, err error) {
 		case into == nil:
 			return r, fmt.Errorf("%q: there is no %q: give arch=, class=, kernel=, ramdisk=, rescue-ramdisk=, uki= and rescue-uki=", text, strings.TrimSpace(name))
 		case *into != "":
-			return r, fmt.Errorf("%q: %s is given twice", text, name)
+			return r, fmt.Errorf("%q: %s is given twice", text, strings.TrimSpace(name))
 		case strings.TrimSpace(value) == "":
-			return r, fmt.Errorf("%q: %s has no value", text, name)
+			return r, fmt.Errorf("%q: %s has no value", text, strings.TrimSpace(name))
 		}
 		*into = strings.TrimSpace(value)
 	}
 	r.Arch = canonical(r.Arch)
-	return r, r.check()
+	if err := r.check(); err != nil {
+		return r, fmt.Errorf("%q: %w", text, err)
+	}
+	return r, nil
 }
 
 func (r Ramdisk) check() error {
 	switch {
 	case r.Arch == "" && r.Class == "":
-		return fmt.Errorf("%s: it is for all machines: give arch=, class= or both; the rack's own are --kernel, --ramdisk and --uki", r)
+		return errors.New("it is for all machines: give arch=, class= or both; the rack's own ramdisk is given by flags of its own")
 	case (r.Kernel == "") != (r.Initramfs == ""):
-		return fmt.Errorf("%s: give both kernel= and ramdisk=, or neither", r)
+		return errors.New("give both kernel= and ramdisk=, or neither")
 	case r.Kernel == "" && r.UKI == "":
-		return fmt.Errorf("%s: it names no ramdisk: give kernel= and ramdisk=, uki=, or all of them", r)
+		return errors.New("it names no ramdisk: give kernel= and ramdisk=, uki=, or all of them")
 	case r.RescueInitramfs != "" && r.Kernel == "":
-		return fmt.Errorf("%s: rescue-ramdisk= starts with the kernel of kernel=, which is missing", r)
+		return errors.New("rescue-ramdisk= starts with the kernel of kernel=, which is missing")
 	}
 	return nil
 }
@@ -165,7 +169,7 @@ func (h held) special() (n int) {
 	return n
 }
 
-// best returns the number of the most specific ramdisk, of those that has says have what is looked for; -1: there is none.
+// best returns the number of the most specific ramdisk for which has is true; -1: there is none.
 func (s *Shelf) best(class, arch string, has func(held) bool) int {
 	found := -1
 	for i, h := range s.all {

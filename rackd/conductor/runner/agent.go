@@ -161,7 +161,7 @@ func (r *Runner) Saw(s ask.Sign) {
 		r.boots, _ = r.boots.WithAddress(s.Leased)
 	}
 	if s.Phase != "" {
-		r.phase(s.Phase, s.Detail)
+		r.phase(s.Phase, s.Detail, 1)
 	}
 	r.mu.Unlock()
 	r.Nudge()

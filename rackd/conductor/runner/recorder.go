@@ -63,25 +63,32 @@ func (r *Runner) AgentGone() {
 	r.mu.Unlock()
 }
 
-// Phase implements driver.Recorder and may be called from any goroutine.
+// mostOfAPhase is how many lines of one name steps may say in one boot.
+const mostOfAPhase = 20
+
+// Phase implements driver.Recorder and may be called from any goroutine. A step that runs again says the same again: the history has it
+// once for each boot.
 func (r *Runner) Phase(name, detail string) {
 	r.mu.Lock()
-	r.phase(name, detail)
+	r.phase(name, detail, mostOfAPhase)
 	r.mu.Unlock()
 	r.Nudge()
 }
 
-// phase is Phase with r.mu held.
-func (r *Runner) phase(name, detail string) {
+// phase is Phase with r.mu held, for at most so many lines of that name. What machines are seen to do has one: they ask again and again.
+func (r *Runner) phase(name, detail string, most int) {
 	now := time.Now()
 	if name == "power on" {
 		clear(r.bootPhases) // a new boot
 	}
-	if !r.bootPhases[name] {
-		r.bootPhases[name] = true
-		r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: work.Text(detail), Seconds: now.Sub(r.lastPhase).Seconds()})
-		r.lastPhase = now
+	line := name + "\x00" + detail
+	if r.bootPhases[name] >= most || r.bootPhases[line] > 0 {
+		return
 	}
+	r.bootPhases[name]++
+	r.bootPhases[line]++
+	r.phases = append(r.phases, work.Line{Time: now.UTC(), Phase: name, Detail: work.Text(detail), Seconds: now.Sub(r.lastPhase).Seconds()})
+	r.lastPhase = now
 }
 
 // Progress implements driver.Recorder.

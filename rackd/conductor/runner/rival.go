@@ -53,7 +53,7 @@ func (r *Runner) challenge(hb *agentapi.Heartbeat, from string) error {
 		case alive:
 			r.livedAt = time.Now()
 			r.deps.Conductor.Refused(what, "two agents", "node", r.node.UUID, "from", from)
-			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot still answers at %s", from, pinned.URL))
+			r.phase("second agent", fmt.Sprintf("a lookup from %s was refused: the agent of this boot still answers at %s", from, pinned.URL), 1)
 		default:
 			r.log.Info("the previous agent does not answer: the machine has restarted by itself", "agent", pinned.URL, "from", from)
 			r.agent = nil

@@ -104,8 +104,8 @@ type Runner struct {
 	reports  []report
 	// medium is the ramdisk's medium that was published last; nil: none.
 	medium *medium
-	// bootPhases are the phases of this boot that the history has.
-	bootPhases map[string]bool
+	// bootPhases counts what the history has of this boot: lines by their name, and by name and detail.
+	bootPhases map[string]int
 	// phases are those that no checkpoint has taken in yet.
 	phases []work.Line
 	// lastPhase is when the last of the phases began.
@@ -158,7 +158,7 @@ type Runner struct {
 // New returns the runner of a piece of work that is open; Run lets it run. cancel ends the context of Run.
 func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *Runner {
 	r := &Runner{deps: deps, id: w.Doc.ID, root: w.Doc.Root(), node: n, doc: w.Doc, revision: w.Revision, taken: w, epoch: w.Doc.Epoch, lease: deps.Members.ID(), cancel: cancel,
-		woken: make(chan struct{}, 1), keeping: make(chan struct{}), lastPhase: time.Now(), bootPhases: map[string]bool{}}
+		woken: make(chan struct{}, 1), keeping: make(chan struct{}), lastPhase: time.Now(), bootPhases: map[string]int{}}
 	// The document in the view is shared; what this runner changes in it is its own.
 	r.doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
 	r.doc.Checkpoint.Secrets = slices.Clone(w.Doc.Checkpoint.Secrets)

@@ -137,7 +137,7 @@ func (x replacing) Shown(ctx context.Context, field string) (bool, error) {
 	return false, nil
 }
 
-// nodeShows is a secret of driver_info in the newest document of the node.
+// nodeShows returns a field of driver_info as the node's newest document has it.
 func (r *Runner) nodeShows(field string) (string, error) {
 	n := r.deps.Documents.Node(r.node.UUID)
 	if n == nil {
@@ -150,8 +150,8 @@ func (r *Runner) nodeShows(field string) (string, error) {
 	return open.DriverString(field), nil
 }
 
-// showSecrets puts into n what the BMC is known to take, where n has what it took before. Others that have changed the field since know
-// better.
+// showSecrets puts into n the secrets that the BMC is known to take, where n still has those of before. A field with another value was
+// changed by a request, which counts.
 func (r *Runner) showSecrets(n *node.Document) {
 	for i := range r.doc.Checkpoint.Secrets {
 		s := &r.doc.Checkpoint.Secrets[i]

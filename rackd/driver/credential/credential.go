@@ -40,16 +40,16 @@ type Change struct {
 type looking struct {
 	// Refused is how often the BMC has accepted the new password and then refused a login with it.
 	Refused int `json:"refused,omitempty"`
-	// Rests is until when it is left alone then.
+	// Rests is when the BMC may be asked again.
 	Rests time.Time `json:"rests,omitzero"`
 }
 
 const (
-	// poll is how often it is looked whether central has written the password.
+	// poll is how often the step looks whether central has written the password.
 	poll = 2 * time.Second
 	// again is how long a BMC gets to take in a password that it has accepted. Credentials that were refused rest for a minute.
 	again = 70 * time.Second
-	// mostRefused is how often it is told the password.
+	// mostRefused is how many times the BMC is told the password before the step fails.
 	mostRefused = 3
 )
 
@@ -69,8 +69,7 @@ func (c Change) Run(ctx context.Context, t *driver.Task, password string) (drive
 	case sure:
 		return c.shown(ctx, t)
 	case kept == "" && t.Node.DriverString(c.Field) == password:
-		// A login that works says that nothing is to be done.
-		return driver.Done(), c.Accepts(ctx, t.Node)
+		return c.same(ctx, t, password)
 	case kept == "":
 		if err := t.Secrets.Replace(ctx, c.Field, password, c.asks()...); err != nil {
 			return driver.Outcome{}, err
@@ -97,6 +96,18 @@ func (c Change) Run(ctx context.Context, t *driver.Task, password string) (drive
 	return c.tell(ctx, t, kept, h, true)
 }
 
+// same is a run for the password that driver_info has. A login that works says that the BMC is to be told nothing; the field that asks
+// for it goes.
+func (c Change) same(ctx context.Context, t *driver.Task, password string) (driver.Outcome, error) {
+	if err := c.Accepts(ctx, t.Node); err != nil || t.Node.DriverString(c.Asks) != password {
+		return driver.Done(), err
+	}
+	if err := t.Secrets.Replace(ctx, c.Field, password, c.asks()...); err != nil {
+		return driver.Outcome{}, err
+	}
+	return c.settle(ctx, t)
+}
+
 func (c Change) asks() []string {
 	if c.Asks == "" {
 		return nil
@@ -121,18 +132,9 @@ func (c Change) tell(ctx context.Context, t *driver.Task, password string, h loo
 	err := c.Tell(ctx, t.Fence, t.Node, password)
 	switch {
 	case err == nil:
-	case errors.Is(err, driver.ErrDenied) && c.Accepts(ctx, t.Node) == nil:
-		return driver.Outcome{}, c.refused(ctx, t, err) // the user may log in, and may not do that
-	case errors.Is(err, driver.ErrDenied) && !refused:
-		// Perhaps a work before has told it.
-		switch other := c.Accepts(ctx, c.with(t.Node, password)); {
-		case other == nil:
-			return c.settle(ctx, t)
-		case !errors.Is(other, driver.ErrDenied):
-			return driver.Outcome{}, other
-		}
-		return driver.Outcome{}, c.refused(ctx, t, fmt.Errorf("neither the password in driver_info %s nor the new one is accepted: %w", c.Field, err))
-	case errors.Is(err, driver.ErrFenced), errors.Is(err, driver.ErrUnknown), errors.Is(err, driver.ErrUnreachable), errors.Is(err, driver.ErrDenied), ctx.Err() != nil:
+	case errors.Is(err, driver.ErrDenied):
+		return c.denied(ctx, t, password, refused, err)
+	case errors.Is(err, driver.ErrFenced), errors.Is(err, driver.ErrUnknown), errors.Is(err, driver.ErrUnreachable), ctx.Err() != nil:
 		return driver.Outcome{}, err
 	default:
 		return driver.Outcome{}, c.refused(ctx, t, err)
@@ -145,10 +147,38 @@ func (c Change) tell(ctx context.Context, t *driver.Task, password string, h loo
 		return driver.Outcome{}, err
 	}
 	if h.Refused++; h.Refused >= mostRefused {
+		t.Record.Idle()
 		return driver.Outcome{}, fmt.Errorf("the BMC has accepted a new %s %d times, and refuses each login with it: look at its log, and put the password that it takes into driver_info: %w", c.Field, h.Refused, err)
 	}
 	h.Rests = time.Now().Add(again)
 	return driver.Wait(again), t.Record.SaveHandle(ctx, h)
+}
+
+// denied finds out what it means that the BMC has refused the order, or the login with the password in driver_info. refused: it has just
+// refused one with the new password.
+func (c Change) denied(ctx context.Context, t *driver.Task, password string, refused bool, cause error) (driver.Outcome, error) {
+	switch old := c.Accepts(ctx, t.Node); {
+	case old == nil:
+		return driver.Outcome{}, c.refused(ctx, t, cause) // the user may log in, and may not do that
+	case !errors.Is(old, driver.ErrDenied):
+		return driver.Outcome{}, old
+	case refused: // what Replace has kept stays: the order may have been carried out
+		t.Record.Idle()
+		return driver.Outcome{}, c.neither(cause)
+	}
+	// Perhaps a work before has told it.
+	switch other := c.Accepts(ctx, c.with(t.Node, password)); {
+	case other == nil:
+		return c.settle(ctx, t)
+	case !errors.Is(other, driver.ErrDenied):
+		return driver.Outcome{}, other
+	}
+	return driver.Outcome{}, c.refused(ctx, t, c.neither(cause))
+}
+
+// neither says that no password is known that counts.
+func (c Change) neither(cause error) error {
+	return fmt.Errorf("neither the password in driver_info %s nor the new one is accepted: put the one that the BMC takes into driver_info: %w", c.Field, cause)
 }
 
 // refused ends the step with the BMC as it was.

@@ -29,8 +29,8 @@ func credentialSteps(n *node.Document, change credential.Change) []driver.Step {
 			Check: func(n *node.Document, args map[string]any) error { _, err := newPassword(n, args); return err },
 			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 				password, err := newPassword(t.Node, t.Args)
-				if kept, sure, _ := t.Secrets.Replacing(fieldPassword); err != nil && sure {
-					password, err = kept, nil // driver_info has asked for it, and does so no more
+				if kept, _, unread := t.Secrets.Replacing(fieldPassword); kept != "" && unread == nil {
+					password, err = kept, nil // the iLO may have it, whether driver_info still asks for it or not
 				}
 				if count := len([]rune(password)); err == nil && count > longestPassword {
 					err = driver.Refuse("The new password has %d characters. An iLO takes %d at most.", count, longestPassword)

@@ -211,6 +211,47 @@ func TestNewPasswordWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A request that takes the wish out of driver_info while the iLO may have the new password does not leave that unknown.
+func TestNewPasswordThatIsNoLongerWished(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	withAccounts(d)
+	write, lost := d.Write, false
+	d.Do(func() {
+		d.Write = func(w http.ResponseWriter, r *http.Request, body map[string]any) bool {
+			if !lost {
+				lost = true
+				write(httptest.NewRecorder(), r, body)
+				panic(http.ErrAbortHandler)
+			}
+			return write(w, r, body)
+		}
+	})
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = d.info(redfishtest.Password)
+	r.Node.DriverInfo[fieldNewPassword] = next
+	if err := resetOf(t, m, r, nil); !errors.Is(err, driver.ErrUnknown) {
+		t.Fatal(err)
+	}
+	delete(r.Node.DriverInfo, fieldNewPassword)
+	steps := m.NamedSteps(r.Node)
+	out, err := steps[slices.IndexFunc(steps, func(s driver.Step) bool { return s.Name == resetCredential })].Run(t.Context(), r.Task(networkboot.IPXE()))
+	if _, waits := out.Waiting(); err != nil || waits || r.Node.DriverString(fieldPassword) != next || len(d.Written()) != 1 {
+		t.Errorf("%v, waits %t, driver_info follows %t, written %d times", err, waits, r.Node.DriverString(fieldPassword) == next, len(d.Written()))
+	}
+}
+
+// A node that wishes the password that it has is not asked for it again: the wish goes, and nothing is written to the iLO.
+func TestNewPasswordThatTheNodeHas(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	withAccounts(d)
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = d.info(redfishtest.Password)
+	r.Node.DriverInfo[fieldNewPassword] = redfishtest.Password
+	if err := resetOf(t, m, r, nil); err != nil || r.Node.DriverInfo[fieldNewPassword] != nil || r.Node.DriverString(fieldPassword) != redfishtest.Password || len(d.Written()) > 0 {
+		t.Errorf("%v, the wish stays %t, written %d times", err, r.Node.DriverInfo[fieldNewPassword] != nil, len(d.Written()))
+	}
+}
+
 // An iLO that speaks RIBCL only gets it in a script; proliantutils sends the same.
 func TestNewPasswordByRIBCL(t *testing.T) {
 	password, told := "pw-of-before", []string(nil)

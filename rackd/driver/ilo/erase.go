@@ -30,7 +30,7 @@ var erasePatterns = map[string]map[string]string{
 	"ssd": {"block": "SanitizeRestrictedBlockErase", "crypto": "SanitizeRestrictedCryptoScramble", "zero": "OnePass"},
 }
 
-// usualPatterns are Ironic's where none is asked for.
+// usualPatterns are Ironic's defaults.
 var usualPatterns = map[string]string{"hdd": "overwrite", "ssd": "block"}
 
 // What a drive says of its erasing.
@@ -50,7 +50,7 @@ const (
 	// eraseSettles is for how many looks a drive has to show the end that it showed before, 5 minutes: iLO reads the drives now and then,
 	// and the controller's answer may come first.
 	eraseSettles = 10
-	// longestErase is for how long drives may be at it that do not tell how far they are.
+	// longestErase is for how long drives that show no percentage count as getting on.
 	longestErase = 72 * time.Hour
 )
 
@@ -99,6 +99,7 @@ type array struct {
 	Model, Settings, Result string
 	Drives                  []arrayDrive
 	used                    []string // drives of logical drives
+	last                    settled
 }
 
 // arrays reads the controllers.
@@ -200,7 +201,7 @@ func oneArray(turn *redfish.Turn, path string, at map[string]config) (a array, e
 		return a, err
 	}
 	c := at[controller.Location]
-	a = array{Model: controller.Model, Settings: c.Settings.SettingsObject.Path, Result: c.path}
+	a = array{Model: controller.Model, Settings: c.Settings.SettingsObject.Path, Result: c.path, last: c.Settings}
 	for _, l := range c.LogicalDrives {
 		for _, drives := range []any{l.DataDrives, l.SpareDrives} {
 			names, _ := drives.([]any)
@@ -237,7 +238,8 @@ type eraseOrder struct {
 	Media    string   `json:"media"` // HDD or SSD
 	Pattern  string   `json:"pattern"`
 	Drives   []string `json:"drives"`
-	// Stale are the drives that showed the end of an earlier erasing before this order was given; Was tells the result of before.
+	// Stale are the drives that showed the end of an earlier erasing before this order was given. Was tells the result of then, which may
+	// be that of the round before.
 	Stale []string `json:"stale,omitempty"`
 	Was   string   `json:"was,omitempty"`
 	Given bool     `json:"given,omitempty"`
@@ -253,7 +255,7 @@ type erasing struct {
 	// Boot is the handle of the round's restart; Up says that it is over.
 	Boot json.RawMessage `json:"restart_handle,omitempty"`
 	Up   bool            `json:"restarted,omitempty"`
-	// Begun are the drives that were seen at it, since the restart of their round. Looks counts looks at drives that show nothing.
+	// Begun are the drives that have shown their erasing since the restart of their round. Looks counts looks at drives that show nothing.
 	Begun []string `json:"begun,omitempty"`
 	Looks int      `json:"looks,omitempty"`
 	// Ended counts looks at drives that show an end which may be that of before, since the controller has taken the round's orders.
@@ -434,15 +436,14 @@ func (m Management) watchErase(ctx context.Context, t *driver.Task, doing string
 			for _, d := range a.Drives {
 				now[a.Result+" "+d.Location] = d
 			}
-			if a.Result != "" && err == nil {
-				var c config
-				err = turn.Read(a.Result, &c)
-				results[a.Result] = c.Settings
-			}
+			results[a.Result] = a.last
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, driver.ErrUnsupported) { // an iLO may show no controllers while the machine starts
+	switch {
+	case errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced):
+		return driver.Wait(eraseEvery), nil // the drives go on without their iLO; one that stays away lets the state's time run out
+	case err != nil && !errors.Is(err, driver.ErrUnsupported): // an iLO may show no controllers while the machine starts
 		return driver.Outcome{}, err
 	}
 	s, err := judgeErase(h, now, results)
@@ -491,14 +492,14 @@ func (h *erasing) next() bool {
 	return i >= 0
 }
 
-// erased is how far drives are.
+// erased is how far the drives of a round are: running ones with their percentage, and silent ones, which show nothing of it.
 type erased struct {
 	running, silent []string
-	told            bool // each drive that is at it says how far it is
+	told            bool // each drive that runs shows a percentage
 	unsure          bool // a drive shows the end that it showed before
 }
 
-// far is what tells that they get on. Drives that do not tell count as getting on for some time.
+// far is a text that changes while drives get on: by their percentages, or by the hour, for longestErase, where one shows none.
 func (s erased) far(since time.Time) string {
 	text := "erasing: " + strings.Join(s.running, ", ")
 	if s.told {

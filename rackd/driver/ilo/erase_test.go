@@ -312,6 +312,27 @@ func TestEraseDevicesFails(t *testing.T) {
 	}
 }
 
+// An iLO that is busy or away now and then ends no erasing of days.
+func TestEraseDevicesWithAnILOThatIsAway(t *testing.T) {
+	s, m := newShelf(t, "HDD"), management(t)
+	looks := 0
+	s.Do(func() {
+		get := s.Get
+		s.Get = func(w http.ResponseWriter, r *http.Request) bool {
+			if s.starts > 0 && strings.HasPrefix(r.URL.Path, arrayAt) {
+				if looks++; looks%2 == 1 && looks < 30 {
+					redfishtest.Refuse(w, http.StatusServiceUnavailable, "busy")
+					return true
+				}
+			}
+			return get(w, r)
+		}
+	})
+	if err := s.run(t, m, s.rig(), nil); err != nil || len(s.orders()) != 1 || looks < 20 {
+		t.Errorf("%v after %d looks, orders %q", err, looks, s.orders())
+	}
+}
+
 // An order whose answer is lost is given again, before the restart. The restart happens once.
 func TestEraseDevicesWithoutAnAnswer(t *testing.T) {
 	s, m := newShelf(t, "HDD"), management(t)

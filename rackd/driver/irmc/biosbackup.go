@@ -19,8 +19,7 @@ import (
 
 // A BIOS loses its settings with firmware, or with another board. One step has the iRMC read them out of the machine and keeps them with
 // the node, another puts them back. The iRMC restarts the machine for both, and may leave it off.
-// Names are Ironic's, which has the first as a
-// part of deploys.
+// Names are Ironic's, whose deploys begin with the first.
 
 const (
 	backupBIOS  = "backup_bios_config"
@@ -30,6 +29,8 @@ const (
 const (
 	// sessionEvery is how often a session is looked at.
 	sessionEvery = 10 * time.Second
+	// sessionShows is for how long an order without an answer may show no session. An iRMC may take 5 minutes to answer one.
+	sessionShows = 6 * time.Minute
 	// sessionLasts is for how long it may go on, Ironic's default.
 	sessionLasts = 30 * time.Minute
 	// maxBIOS bounds what is kept of a BIOS, as JSON and packed.
@@ -196,6 +197,8 @@ func (i Interface) lookBack(ctx context.Context, t *driver.Task, doing string, h
 		return err
 	})
 	switch {
+	case away(err):
+		return driver.Wait(sessionEvery), nil
 	case err != nil:
 		return driver.Outcome{}, err
 	case len(fresh) == 1:
@@ -203,7 +206,7 @@ func (i Interface) lookBack(ctx context.Context, t *driver.Task, doing string, h
 		return driver.Wait(sessionEvery), t.Record.SaveHandle(ctx, *h)
 	case len(fresh) > 1:
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: it is not known which of the new sessions %q is that of the order, whose answer was lost. Rackd does not repeat it: look at the iRMC's sessions, let them end, then repeat the request", t.Node.Label(), doing, fresh)
-	case time.Since(h.Since) < 2*time.Minute:
+	case time.Since(h.Since) < sessionShows:
 		return driver.Wait(sessionEvery), nil
 	}
 	h.Asked = false // the iRMC has not taken it
@@ -229,6 +232,8 @@ func (i Interface) follow(ctx context.Context, t *driver.Task, doing string, h *
 		return nil
 	})
 	switch running := status == sessionActivated || status == sessionRuns; {
+	case away(err) && time.Since(h.Since) < sessionLasts:
+		return driver.Wait(sessionEvery), nil
 	case err != nil:
 		return driver.Outcome{}, err
 	case !there:
@@ -259,6 +264,11 @@ func (i Interface) follow(ctx context.Context, t *driver.Task, doing string, h *
 		t.Record.Phase("left at the iRMC", driver.Unnamed(t.Node, err).Error())
 	}
 	return i.power(ctx, t, h)
+}
+
+// away: the iRMC cannot answer just now. Its session goes on.
+func away(err error) bool {
+	return errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced)
 }
 
 // power brings the machine back into the state that it had, or into the ramdisk: the iRMC has restarted it, or has left it off.

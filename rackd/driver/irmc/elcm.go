@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -58,23 +59,32 @@ func (e elcm) read(at string, into any) (there bool, err error) {
 	return true, decode(answer, into)
 }
 
-// write sends a write, for which the iRMC is to answer with that status. missing: nothing was there.
-func (e elcm) write(method, at, kind string, body []byte, want int, into any) (missing bool, err error) {
-	answer, err := e.l.talk(e.ctx, e.f, e.as, method, at, kind, body)
+// remove removes what may be there.
+func (e elcm) remove(at string) error {
+	answer, err := e.l.talk(e.ctx, e.f, e.as, http.MethodDelete, at, "", nil)
 	switch {
 	case err != nil:
-		return false, err
-	case answer.Status == http.StatusNotFound && method == http.MethodDelete:
-		return true, nil
-	case answer.Status != want:
-		return false, bmc.StatusFailure(answer.Status, true, said(answer), nil)
-	case into == nil:
-		return false, nil
+		return err
+	case answer.Status != http.StatusOK && answer.Status != http.StatusNotFound:
+		return bmc.StatusFailure(answer.Status, true, said(answer), nil)
 	}
-	if err := decode(answer, into); err != nil {
-		return false, &bmc.Failure{Class: bmc.Unknown, Said: "a write, but " + err.Error()}
+	return nil
+}
+
+// begin gives an order that begins a session, and returns the session.
+func (e elcm) begin(at, kind string, body []byte) (session string, err error) {
+	answer, err := e.l.talk(e.ctx, e.f, e.as, http.MethodPost, at, kind, body)
+	switch {
+	case err != nil:
+		return "", err
+	case answer.Status != http.StatusAccepted:
+		return "", bmc.StatusFailure(answer.Status, true, said(answer), nil)
 	}
-	return false, nil
+	var b begun
+	if err := decode(answer, &b); err != nil {
+		return "", &bmc.Failure{Class: bmc.Unknown, Said: "the order, but " + err.Error()}
+	}
+	return string(b.Session.ID), nil
 }
 
 // said is the text of a refusal.
@@ -100,9 +110,13 @@ func (e elcm) dropProfile() error {
 	if there, err := e.read(profilesAt+biosProfile, &profile); err != nil || !there {
 		return err
 	}
-	_, err := e.write(http.MethodDelete, profilesAt+biosProfile, "", nil, http.StatusOK, nil)
-	return err
+	return e.remove(profilesAt + biosProfile)
 }
+
+// What is taken of sessions: an iRMC numbers them, and removes old ones from its list.
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+const mostSessions = 500
 
 // begun is the answer to an order that begins a session.
 type begun struct {
@@ -117,22 +131,22 @@ type sessionID string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *sessionID) UnmarshalJSON(raw []byte) error {
-	*s = sessionID(strings.Trim(string(raw), `"`))
+	name := strings.Trim(string(raw), `"`)
+	if name == "null" || !sessionName.MatchString(name) {
+		return fmt.Errorf("%.40q is no name of a session", name)
+	}
+	*s = sessionID(name)
 	return nil
 }
 
 // readOut has the settings read out of the machine. It returns the session.
 func (e elcm) readOut() (session string, err error) {
-	var b begun
-	_, err = e.write(http.MethodPost, profilesAt+"get?PARAM_PATH="+url.QueryEscape(biosPath), "", nil, http.StatusAccepted, &b)
-	return string(b.Session.ID), err
+	return e.begin(profilesAt+"get?PARAM_PATH="+url.QueryEscape(biosPath), "", nil)
 }
 
 // putIn has settings put into the machine. It returns the session.
 func (e elcm) putIn(settings []byte) (session string, err error) {
-	var b begun
-	_, err = e.write(http.MethodPost, profilesAt+"set", "application/x-www-form-urlencoded", settings, http.StatusAccepted, &b)
-	return string(b.Session.ID), err
+	return e.begin(profilesAt+"set", "application/x-www-form-urlencoded", settings)
 }
 
 // sessions are the names of those that the iRMC lists.
@@ -147,6 +161,9 @@ func (e elcm) sessions() (names []string, err error) {
 	if _, err := e.read(sessionsAt, &list); err != nil {
 		return nil, err
 	}
+	if count := len(list.SessionList.Contains); count > mostSessions {
+		return nil, fmt.Errorf("it lists %d sessions, and %d are looked through: remove those that have ended", count, mostSessions)
+	}
 	for _, s := range list.SessionList.Contains {
 		names = append(names, string(s.ID))
 	}
@@ -157,7 +174,7 @@ func (e elcm) sessions() (names []string, err error) {
 func (e elcm) status(session string) (status string, there bool, err error) {
 	var b begun
 	there, err = e.read(sessionsAt+url.PathEscape(session)+"/status", &b)
-	return b.Session.Status, there, err
+	return bmc.Clean(b.Session.Status, e.as.password), there, err
 }
 
 // log is what the iRMC tells of a session, for people.
@@ -166,11 +183,10 @@ func (e elcm) log(session string) string {
 	if there, err := e.read(sessionsAt+url.PathEscape(session)+"/log", &log); err != nil || !there {
 		return "it has no log"
 	}
-	return bmc.Clean(string(log.Session))
+	return bmc.Clean(string(log.Session), e.as.password)
 }
 
 // forget removes a session that has ended from the list.
 func (e elcm) forget(session string) error {
-	_, err := e.write(http.MethodDelete, sessionsAt+url.PathEscape(session)+"/remove", "", nil, http.StatusOK, nil)
-	return err
+	return e.remove(sessionsAt + url.PathEscape(session) + "/remove")
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -32,6 +33,9 @@ type store struct {
 	licence  bool
 	odd      string // what the profile is, if set
 	twice    bool   // an order begins another session, too
+	id       string // of the session, as it is answered; empty: its number
+	log      string // of sessions
+	away     func() bool
 }
 
 // eLCM answers for the double's eLCM. mu of the double is held.
@@ -66,7 +70,7 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 			s.lose = ""
 			panic(http.ErrAbortHandler)
 		}
-		answer(http.StatusAccepted, `{"Session":{"Id":`+id+`,"Status":"activated"}}`)
+		answer(http.StatusAccepted, `{"Session":{"Id":`+cmp.Or(s.id, id)+`,"Status":"activated"}}`)
 	}
 	id, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, sessionsAt), "/")
 	switch at := r.Method + " " + r.URL.Path; {
@@ -80,9 +84,14 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 	case at == "GET "+sessionsAt:
 		var list []string
 		for id := range s.sessions {
+			if s.id != "" && id != "900" {
+				id = s.id
+			}
 			list = append(list, `{"Id":`+id+`,"Name":"n"}`)
 		}
 		answer(http.StatusOK, `{"SessionList":{"Contains":[`+strings.Join(list, ",")+`]}}`)
+	case r.Method == http.MethodGet && what == "status" && s.away != nil && s.away():
+		answer(http.StatusServiceUnavailable, "{}")
 	case r.Method == http.MethodGet && what == "status":
 		s.sessions[id]++
 		status := sessionRuns
@@ -93,7 +102,7 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(http.StatusOK, `{"Session":{"Id":`+id+`,"Status":"`+status+`"}}`)
 	case r.Method == http.MethodGet && what == "log":
-		answer(http.StatusOK, `{"Session":{"Id":`+id+`,"WorkSequenceLog":{"LogEntries":{"Entry":[{"#text":"the BIOS has not answered"}]}}}}`)
+		answer(http.StatusOK, `{"Session":{"Id":`+id+`,"WorkSequenceLog":{"LogEntries":{"Entry":[{"#text":`+cmp.Or(s.log, `"the BIOS has not answered"`)+`}]}}}}`)
 	case r.Method == http.MethodDelete && what == "remove":
 		delete(s.sessions, id)
 		answer(http.StatusOK, "{}")
@@ -202,6 +211,82 @@ func TestBackupOfTheBIOSFails(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || len(i.Kept(r.Node)) > 0 || strings.Contains(err.Error(), redfishtest.Password) {
 			t.Errorf("%s: %v, kept %s", says, err, i.Kept(r.Node))
 		}
+	}
+}
+
+// What an iRMC says of its sessions is bounded, and the password is in no part of it.
+func TestWhatAnIRMCSaysOfItsSessions(t *testing.T) {
+	d := withStore(t)
+	d.store.ends, d.store.log = strings.Repeat("failed ", 1000), `"for `+redfishtest.User+`, `+redfishtest.Password+`"`
+	i, r := newInterface(t, lan{d}), rigOf(d)
+	if err := runStep(t, i, r, backupBIOS); err == nil || len(err.Error()) > 2000 || strings.Contains(err.Error(), redfishtest.Password) || !strings.Contains(err.Error(), "for "+redfishtest.User) {
+		t.Errorf("%.3000v", err)
+	}
+	for what, id := range map[string]string{"a long name": `"` + strings.Repeat("7", 1<<20) + `"`, "no name": `{"a":1}`, "a path": `"../x"`, "nothing": "null"} {
+		d := withStore(t)
+		d.store.id = id
+		i, r := newInterface(t, lan{d}), rigOf(d)
+		err := runStep(t, i, r, backupBIOS)
+		if err == nil || len(r.HandleText()) > 1000 || len(d.store.writes) > 1 {
+			t.Errorf("%s: %.300v, handle of %d bytes, written %q", what, err, len(r.HandleText()), d.store.writes)
+		}
+	}
+	d = withStore(t)
+	for n := range 2000 {
+		d.store.sessions[fmt.Sprint(1000+n)] = 0
+	}
+	r = rigOf(d)
+	if err := runStep(t, newInterface(t, lan{d}), r, backupBIOS); err == nil || !strings.Contains(err.Error(), "2001 sessions") || len(d.store.writes) > 0 {
+		t.Errorf("%v, written %q", err, d.store.writes)
+	}
+}
+
+// An iRMC that is busy or away now and then ends no backup.
+func TestBackupOfTheBIOSWithAnIRMCThatIsAway(t *testing.T) {
+	d := withStore(t)
+	looks := 0
+	d.store.away = func() bool { looks++; return looks%2 == 1 && looks < 20 }
+	if err := runStep(t, newInterface(t, lan{d}), rigOf(d), backupBIOS); err != nil || looks < 4 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+}
+
+// An order whose answer is lost, and of which no session is seen. An iRMC may take five minutes to answer: python-scciclient lets it. Then
+// the order is given again.
+func TestBackupOfTheBIOSThatNeverCameIn(t *testing.T) {
+	d := withStore(t)
+	d.store.lose = "-" + profilesAt + "get"
+	i, r := newInterface(t, lan{d}), rigOf(d)
+	steps := i.NamedSteps(r.Node)
+	step := steps[slices.IndexFunc(steps, func(s driver.Step) bool { return s.Name == backupBIOS })]
+	run := func() {
+		t.Helper()
+		out, err := step.Run(t.Context(), r.Task(networkboot.IPXE()))
+		if _, waits := out.Waiting(); err != nil || !waits {
+			t.Fatal(err)
+		}
+	}
+	ago := func(since time.Duration) {
+		var h session
+		if err := json.Unmarshal([]byte(r.HandleText()), &h); err != nil || !h.Asked {
+			t.Fatalf("the handle is %s, %v", r.HandleText(), err)
+		}
+		h.Since = time.Now().Add(-since)
+		if err := r.Task(networkboot.IPXE()).Record.SaveHandle(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	ago(4 * time.Minute)
+	run()
+	if len(d.store.writes) != 1 {
+		t.Fatalf("after four minutes: written %q", d.store.writes)
+	}
+	ago(7 * time.Minute)
+	run()
+	run()
+	if len(d.store.writes) != 2 || d.store.next != 1 {
+		t.Errorf("after seven: written %q, %d sessions", d.store.writes, d.store.next)
 	}
 }
 

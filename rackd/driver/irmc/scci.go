@@ -98,7 +98,7 @@ func script(code string) string {
 	return `<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>` + "\n<CMDSEQ>\n" + `  <CMD Context="SCCI" OC="` + code + `" OE="0" OI="0" Type="SET">` + "\n  </CMD>\n</CMDSEQ>\n"
 }
 
-// login is whom an iRMC is asked as, and how.
+// login is the address of an iRMC, the account for requests to it, and whether that is shown by digest.
 type login struct {
 	address, user, password string
 	digest                  bool

@@ -64,6 +64,19 @@ func TestGraphicalValidates(t *testing.T) {
 	}
 }
 
+// A display at an address of rackd's own machine is dialled where the operator has named that network; docs/consoles.md says so.
+func TestDisplaysOnLoopbackNeedTheOperatorsWord(t *testing.T) {
+	n := &node.Document{UUID: "b3d1", DriverInfo: map[string]any{fieldURI: "qemu:///system", fieldDomain: "web1"}}
+	to, err := parse(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = dialDisplay(t.Context(), to, display{"tcp", "127.0.0.1:5900"}, Options{ConnectTimeout: time.Second})
+	if err = to.explain(n, openingGraphical, err); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--bmc-networks") {
+		t.Error(err)
+	}
+}
+
 // screened is a machine of QEMU with a display and nothing to boot, which does not run.
 const screened = `<domain type='qemu'><name>web1</name><memory unit='MiB'>16</memory><os><type arch='x86_64' machine='pc'>hvm</type></os>
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><video><model type='vga'/></video>%s<memballoon model='none'/></devices></domain>`

@@ -110,6 +110,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"UEFI and HTTP":           {by: HTTPBoot},
 		"an image, with a second": {info: map[string]any{fieldRamdisk: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
 		"an arm64 machine":        {arch: "aarch64", says: "GRUB for x86_64"},
+		"one in capitals":         {arch: "ARM64", says: "GRUB for x86_64"},
 		"its own image":           {arch: "aarch64", info: map[string]any{fieldRamdisk: ramdiskISO}},
 		"another class":           {arch: "x86_64", rack: true, says: "--ramdisk-for class=gpu has no kernel= and ramdisk="},
 		"how long":                {info: map[string]any{persistField: "Sometimes"}, says: persistField},

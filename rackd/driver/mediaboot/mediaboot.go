@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
@@ -145,7 +146,7 @@ func (i Interface) cannot(n *node.Document) error {
 	if i.problem == nil {
 		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
-	if arch, _ := n.Properties["cpu_arch"].(string); slices.Contains(noGRUB, arch) {
+	if arch, _ := n.Properties["cpu_arch"].(string); slices.Contains(noGRUB, strings.ToLower(arch)) {
 		return fmt.Errorf("node %s: its cpu_arch is %s, and rackd makes images with a GRUB for x86_64: give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
 	}
 	if err := i.problem(n.BootMode()); err != nil {

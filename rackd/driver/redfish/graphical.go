@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/redfish"
@@ -139,18 +140,25 @@ func rfbOf(c *gofish.APIClient, s *redfish.ComputerSystem) (string, error) {
 	return rfbConsoles[known].path, m.sole(c, s, rfbConsoles[known].path)
 }
 
-// pieces is a WebSocket whose server takes short messages only.
+// pieces is a WebSocket whose server takes short messages only, and not many at once.
 type pieces struct{ serialline.Stream }
 
-// largestPiece is how much one message holds, in bytes. OpenBMC's bmcweb has room for 1,024 that its server of pictures has not taken,
-// and ends the session at one more.
-const largestPiece = 256
+// largestPiece is how much one message holds, in bytes. OpenBMC's bmcweb has room for 1,024 that its server of pictures has not taken. It
+// ends the session at a longer message, and its buffer throws where several are too much together. So it has pieceRest after each full
+// piece to hand that on.
+const (
+	largestPiece = 256
+	pieceRest    = 20 * time.Millisecond
+)
 
 // Write implements serialline.Stream.
 func (p pieces) Write(b []byte) error {
 	for part := range slices.Chunk(b, largestPiece) {
 		if err := p.Stream.Write(part); err != nil {
 			return err
+		}
+		if len(part) == largestPiece {
+			time.Sleep(pieceRest)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -15,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
+	"github.com/ironyard/ironyard/rackd/driver/serialline"
 )
 
 const greeting = "RFB 003.008\n"
@@ -143,6 +145,44 @@ func TestVendorsOwnPagesAreRefusedByValidate(t *testing.T) {
 			t.Errorf("%q: %v", vendor, err)
 		}
 	}
+}
+
+// taken is a stream that notes when it got how much.
+type taken struct {
+	serialline.Stream
+	at     []time.Time
+	pieces []int
+}
+
+func (s *taken) Write(p []byte) error {
+	s.at, s.pieces = append(s.at, time.Now()), append(s.pieces, len(p))
+	return nil
+}
+
+// What is pasted never fills the 1,024 bytes that bmcweb has for what its server of pictures has not taken: that has time for each piece.
+func TestPastesLeaveRoomAtTheBMC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &taken{}
+		for range 3 {
+			if err := (pieces{s}).Write(make([]byte, 4000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := 0
+		for i, at := range s.at {
+			all += s.pieces[i]
+			within := 0
+			for j := i; j < len(s.at) && s.at[j].Sub(at) < pieceRest; j++ {
+				within += s.pieces[j]
+			}
+			if within > 512 {
+				t.Fatalf("%d bytes were sent within %s", within, pieceRest)
+			}
+		}
+		if all != 12000 {
+			t.Errorf("%d bytes were sent", all)
+		}
+	})
 }
 
 // A long message of a viewer goes to the BMC in pieces that it has room for: bmcweb ends the session at one of 1,025 bytes.

@@ -22,7 +22,7 @@ const (
 	begin = "RFB 003."
 	// length is that of a greeting.
 	length = 12
-	// moreWithin is how long the rest of words is waited for that are no greeting.
+	// moreWithin is how long a server that has not greeted has for the rest of its words, which the error quotes.
 	moreWithin = 200 * time.Millisecond
 	// longest bounds the words that an error quotes.
 	longest = 120
