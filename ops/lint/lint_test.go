@@ -78,7 +78,7 @@ var tree = struct {
 	files map[string]*ast.File
 }{token.NewFileSet(), map[string]*ast.File{}}
 
-// parsed is a file of the project with its comments. Nobody changes it.
+// parsed is a file of the project with its comments. No test changes it.
 func parsed(t *testing.T, path string) *ast.File {
 	t.Helper()
 	path, err := filepath.Abs(path)
