@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/central/allocation"
@@ -135,6 +136,6 @@ func New(c Config) *Server {
 	s.allocator = &allocation.Allocator{Store: c.Store}
 	s.resources = s.list()
 	s.router = newRouter(s.resources)
-	s.document = s.describe(s.resources)
+	s.document = sync.OnceValue(func() []byte { return s.describe(s.resources) }) // most servers are never asked
 	return s
 }

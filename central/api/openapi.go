@@ -18,7 +18,7 @@ import (
 // openAPI is ours: the description of the API that the routes and the tables of fields
 // are, so it is never behind them.
 func (s *Server) openAPI() Resource {
-	show := func(*Request) (Reply, error) { return ok(s.document) }
+	show := func(*Request) (Reply, error) { return ok(s.document()) }
 	return Resource{Routes: []Route{
 		{Method: http.MethodGet, Path: "openapi.json", Summary: "Show this description", Policy: Public, Handle: show},
 		{Method: http.MethodGet, Path: "openapi", Summary: "Show this description", Policy: Public, Handle: show}, // what older versions make of it

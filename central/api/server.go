@@ -53,7 +53,7 @@ type Server struct {
 	allocator *allocation.Allocator
 	router    *router
 	resources []Resource
-	document  []byte // OpenAPI
+	document  func() []byte // OpenAPI
 	crossSite *http.CrossOriginProtection
 	encoded   encodedNodes
 	anew      chan struct{} // one in it for each page that is encoded anew

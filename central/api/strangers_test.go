@@ -268,8 +268,7 @@ func watchHeap() (before uint64, peak func() uint64) {
 			select {
 			case <-stop:
 				return
-			default:
-				runtime.Gosched()
+			case <-time.After(200 * time.Microsecond): // more often it would be a load of its own
 			}
 		}
 	}()

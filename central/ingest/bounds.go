@@ -56,13 +56,15 @@ func bounded(e *work.Event) error {
 // roomFor refuses what makes a node's driver_internal_info or properties larger with each event.
 func roomFor(n *store.Node) error {
 	for name, field := range map[string]map[string]any{"driver_internal_info": n.DriverInternalInfo, "properties": n.Properties} {
+		if len(field) > maxFieldNames { // before they are written: who makes up events makes up many
+			return contentError{fmt.Errorf("%s of node %s would have %d members, more than the %d that a rack may report", name, n.UUID, len(field), maxFieldNames)}
+		}
 		raw, err := json.Marshal(field)
 		if err != nil {
 			return contentError{fmt.Errorf("%s of node %s: %w", name, n.UUID, err)}
 		}
-		if len(field) > maxFieldNames || len(raw) > maxFieldBytes {
-			return contentError{fmt.Errorf("%s of node %s would have %d members and %d bytes, more than the %d and %d that a rack may report",
-				name, n.UUID, len(field), len(raw), maxFieldNames, maxFieldBytes)}
+		if len(raw) > maxFieldBytes {
+			return contentError{fmt.Errorf("%s of node %s would have %d bytes, more than the %d that a rack may report", name, n.UUID, len(raw), maxFieldBytes)}
 		}
 	}
 	return nil

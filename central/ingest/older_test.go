@@ -37,6 +37,7 @@ func TestBackFromAnOlderCopy(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatal(err)
 			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	end := func(srv *server.Server) { srv.Shutdown(); srv.WaitForShutdown() }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -66,7 +65,7 @@ func TestAfterAnOlderCopyObservationsCount(t *testing.T) {
 			defer cancel()
 			err = in.Applied(wait, site)
 			for errors.Is(err, jetstream.ErrConsumerNotFound) && wait.Err() == nil { // Follow is about to make it
-				runtime.Gosched()
+				time.Sleep(time.Millisecond)
 				err = in.Applied(wait, site)
 			}
 			if err != nil {

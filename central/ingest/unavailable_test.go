@@ -54,6 +54,7 @@ func TestADatabaseThatIsFullLosesNoEvent(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the event was tried %d times, and not again", tries)
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	exec("DROP TRIGGER full_disk ON nodes")
 	f.drained()

@@ -2,8 +2,6 @@ package lint
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,10 +49,7 @@ func TestWhatLiesOnABusHasOneReaderEach(t *testing.T) {
 	for _, p := range packages(t) {
 		connected := slices.ContainsFunc(p.Imports, func(i string) bool { return strings.HasPrefix(i, "github.com/nats-io/nats.go") })
 		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := parsed(t, filepath.Join(p.Dir, name))
 			path, err := filepath.Rel(root, filepath.Join(p.Dir, name))
 			if err != nil {
 				t.Fatal(err)

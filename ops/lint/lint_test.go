@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -37,29 +40,60 @@ type pkg struct {
 	GoFiles      []string
 }
 
+// packages are all of the project. Tests do not change them: they are listed once.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,GoFiles", "./...")
-	cmd.Dir = "../.."
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	all, err := listPackages()
 	if err != nil {
 		t.Fatal(err)
-	}
-	var all []pkg
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, p)
 	}
 	if len(all) < 20 {
 		t.Fatalf("go list found only %d packages", len(all))
 	}
 	return all
+}
+
+var listPackages = sync.OnceValues(func() (all []pkg, err error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,GoFiles", "./...")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("what go list says: %w", err)
+		}
+		all = append(all, p)
+	}
+})
+
+// tree are the files that several tests read. Each is parsed once.
+var tree = struct {
+	fset  *token.FileSet
+	files map[string]*ast.File
+}{token.NewFileSet(), map[string]*ast.File{}}
+
+// parsed is a file of the project with its comments. No test changes it.
+func parsed(t *testing.T, path string) *ast.File {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := tree.files[path]; f != nil {
+		return f
+	}
+	f, err := parser.ParseFile(tree.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.files[path] = f
+	return f
 }
 
 func folder(path string) (string, bool) {
@@ -101,10 +135,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 		}
 		documented := false
 		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := parsed(t, filepath.Join(p.Dir, name))
 			documented = documented || f.Doc != nil && (strings.HasPrefix(f.Doc.Text(), "Package ") || strings.HasPrefix(f.Doc.Text(), "Command "))
 		}
 		if !documented {
@@ -127,12 +158,8 @@ func TestFilesStaySmall(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
 			path := filepath.Join(p.Dir, name)
-			fset := token.NewFileSet()
-			f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := fset.File(f.Pos()).LineCount(); n > 900 && !ast.IsGenerated(f) {
+			f := parsed(t, path)
+			if n := tree.fset.File(f.Pos()).LineCount(); n > 900 && !ast.IsGenerated(f) {
 				t.Errorf("%s has %d lines, the limit is 900: a concept is hiding in it", path, n)
 			}
 		}

@@ -45,10 +45,7 @@ func TestProse(t *testing.T) {
 		case d.IsDir() && (name == "testdata" || name == "bin" || strings.HasPrefix(name, ".") && name != ".."):
 			return filepath.SkipDir
 		case strings.HasSuffix(name, ".go"), strings.HasSuffix(name, ".md"):
-			texts, wide, err := proseOf(path)
-			if err != nil {
-				return err
-			}
+			texts, wide := proseOf(t, path)
 			file := strings.TrimPrefix(filepath.ToSlash(path), "../../")
 			if len(wide) > 0 {
 				found[file] = wide
@@ -128,22 +125,19 @@ func readProse(t *testing.T) map[string]int {
 
 // proseOf returns the texts of a file that people read: comments, help texts, errors and what is logged, or a page's paragraphs.
 // Wide are the comment lines of more than maxColumns.
-func proseOf(path string) (texts, wide []string, err error) {
+func proseOf(t *testing.T, path string) (texts, wide []string) {
+	t.Helper()
+	if strings.HasSuffix(path, ".go") {
+		return goProse(path, parsed(t, path))
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, err
+		t.Fatal(err)
 	}
-	if strings.HasSuffix(path, ".md") {
-		return paragraphs(string(raw)), nil, nil
-	}
-	return goProse(path, raw)
+	return paragraphs(string(raw)), nil
 }
 
-func goProse(path string, source []byte) (texts, wide []string, err error) {
-	f, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		return nil, nil, err
-	}
+func goProse(path string, f *ast.File) (texts, wide []string) {
 	for _, c := range f.Comments {
 		for _, line := range c.List {
 			for _, l := range strings.Split(line.Text, "\n") {
@@ -169,7 +163,7 @@ func goProse(path string, source []byte) (texts, wide []string, err error) {
 		}
 		return true
 	})
-	return texts, wide, nil
+	return texts, wide
 }
 
 // sayers are the functions whose texts operators and callers read.
@@ -287,9 +281,13 @@ func TestProseIsJudged(t *testing.T) {
 func TestProseOfGoFiles(t *testing.T) {
 	source := "package p\n\n//go:generate " + strings.Repeat("x", maxColumns) + "\n\n// wide is " + strings.Repeat("x", maxColumns) +
 		"\nconst wide = \"whoever\" // short\n\ntype flags struct {\n\tA string `help:\"For whoever asks.\" default:\"lest\"`\n}\n"
-	texts, wide, err := goProse("p.go", []byte(source))
-	if err != nil || len(wide) != 1 || len(texts) != 3 || texts[1] != "short" || texts[2] != "For whoever asks." {
-		t.Errorf("%q, %q, %v", texts, wide, err)
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, wide := goProse("p.go", f)
+	if len(wide) != 1 || len(texts) != 3 || texts[1] != "short" || texts[2] != "For whoever asks." {
+		t.Errorf("%q, %q", texts, wide)
 	}
 }
 

@@ -2,8 +2,6 @@ package lint
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,12 +20,7 @@ func TestServersBoundTheirClients(t *testing.T) {
 			continue
 		}
 		for _, name := range p.GoFiles {
-			fset := token.NewFileSet()
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
+			ast.Inspect(parsed(t, filepath.Join(p.Dir, name)), func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CompositeLit:
 					if !isHTTP(n.Type, "Server") {
@@ -35,12 +28,12 @@ func TestServersBoundTheirClients(t *testing.T) {
 					}
 					servers++
 					if missing := without(n, bounds); len(missing) > 0 {
-						t.Errorf("%s: a server without %s", fset.Position(n.Pos()), strings.Join(missing, ", "))
+						t.Errorf("%s: a server without %s", tree.fset.Position(n.Pos()), strings.Join(missing, ", "))
 					}
 				case *ast.CallExpr:
 					for _, unbounded := range []string{"ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"} {
 						if isHTTP(n.Fun, unbounded) {
-							t.Errorf("%s: http.%s serves without bounds; make an http.Server", fset.Position(n.Pos()), unbounded)
+							t.Errorf("%s: http.%s serves without bounds; make an http.Server", tree.fset.Position(n.Pos()), unbounded)
 						}
 					}
 				}

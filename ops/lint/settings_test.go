@@ -2,7 +2,6 @@ package lint
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -57,11 +56,7 @@ var flagText = regexp.MustCompile(`^--[a-z][a-z0-9-]*(=.*)?$`)
 // tuned are the flags of a program that have a default and say how it behaves, not where things are.
 func tuned(t *testing.T, file string) (names []string) {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
+	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
 		field, is := n.(*ast.Field)
 		if !is || field.Tag == nil || len(field.Names) != 1 {
 			return true
@@ -125,12 +120,8 @@ func TestDefaultsAreWhatIsTested(t *testing.T) {
 			if filepath.Base(path) == "commands_test.go" {
 				return nil // of another program
 			}
-			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
 			folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")
-			ast.Inspect(f, func(n ast.Node) bool {
+			ast.Inspect(parsed(t, path), func(n ast.Node) bool {
 				l, is := n.(*ast.BasicLit)
 				if !is || l.Kind != token.STRING {
 					return true

@@ -62,7 +62,7 @@ func load(t *testing.T, listed []pkgExport, snippet string) *product {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &product{fset: token.NewFileSet(), root: root, calls: map[*types.Func][]passed{}, dynamic: map[*types.Func][]passed{}, values: map[*types.Func]bool{},
+	p := &product{fset: tree.fset, root: root, calls: map[*types.Func][]passed{}, dynamic: map[*types.Func][]passed{}, values: map[*types.Func]bool{},
 		params: map[types.Object]param{}, sites: map[*types.Func][]passed{}, unbounded: map[param]string{}, proven: map[param]bool{},
 		info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
 	exports, checked := map[string]string{}, map[string]*types.Package{}
@@ -82,7 +82,7 @@ func load(t *testing.T, listed []pkgExport, snippet string) *product {
 		if exports[one.ImportPath] = one.Export; !strings.HasPrefix(one.ImportPath, module) {
 			continue
 		}
-		files := one.parse(t, p.fset)
+		files := one.parse(t)
 		if check(one.ImportPath, files); !strings.HasSuffix(one.ImportPath, "test") {
 			p.files = append(p.files, files...)
 		}
@@ -126,14 +126,10 @@ type pkgExport struct {
 	GoFiles                 []string
 }
 
-func (p pkgExport) parse(t *testing.T, fset *token.FileSet) (files []*ast.File) {
+func (p pkgExport) parse(t *testing.T) (files []*ast.File) {
 	t.Helper()
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
+		files = append(files, parsed(t, filepath.Join(p.Dir, name)))
 	}
 	return files
 }

@@ -76,7 +76,7 @@ func TestHandedOnDoesNotWaitForBMCs(t *testing.T) {
 	}
 	// handOn asks until somebody listens.
 	handOn := func() (err error) {
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if _, err = site.Conn.Request(bus.HandOnSubject("g", "r"), body(ask.AgentHeartbeat, ""), time.Second); err == nil {
 				return nil
 			}
@@ -202,7 +202,7 @@ func newRack(t *testing.T) *rack {
 			t.Error(err)
 		}
 	})
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		if _, err := r.try(ask.Request{Method: ask.DriverProperties}); err == nil {
 			return r
 		} else if time.Now().After(end) {

@@ -20,7 +20,7 @@ import (
 )
 
 // Postgres is a temporary PostgreSQL cluster, reached by a Unix socket in its own
-// folder. Its data is as durable as the test: fsync is off, unless it is asked for.
+// folder. Its data outlives its processes and not the machine: fsync is off, unless it is asked for.
 type Postgres struct {
 	settings []string // besides those that every cluster has
 	dir      string
@@ -32,9 +32,10 @@ type Postgres struct {
 	template func() error // makes the database that others are copies of
 }
 
-// StartPostgres starts a cluster; the caller stops it. One serves a test binary.
-func StartPostgres(ctx context.Context) (*Postgres, error) {
-	return startPostgres(ctx, "fsync=off", "shared_buffers=32MB")
+// StartPostgres starts a cluster with more settings than the usual ones, as "name=value"; the caller stops it. One
+// serves a test binary.
+func StartPostgres(ctx context.Context, settings ...string) (*Postgres, error) {
+	return startPostgres(ctx, append([]string{"fsync=off", "shared_buffers=32MB"}, settings...)...)
 }
 
 // StartDurablePostgres starts a cluster that syncs each commit to the disk, as one in

@@ -40,7 +40,7 @@ func NewWeb(t *testing.T, secure bool, answer http.HandlerFunc) *Web {
 	}))
 	w.Server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if secure {
-		w.Server.StartTLS()
+		StartTLS(t, w.Server)
 	} else {
 		w.Server.Start()
 	}

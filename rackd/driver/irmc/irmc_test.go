@@ -97,7 +97,8 @@ type double struct {
 func newDouble(t *testing.T) *double {
 	t.Helper()
 	d := &double{password: redfishtest.Password}
-	d.Server = httptest.NewTLSServer(http.HandlerFunc(d.serve))
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(d.serve))
+	drivertest.StartTLS(t, d.Server)
 	t.Cleanup(d.Server.Close)
 	return d
 }

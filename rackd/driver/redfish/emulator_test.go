@@ -15,6 +15,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -39,7 +40,8 @@ func newEmulator(t *testing.T) *emulator {
 		allowed: []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "GracefulRestart", "Nmi"},
 		boot: map[string]any{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "Legacy",
 			"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"None", "Pxe", "Hdd", "Cd"}}}
-	e.Server = httptest.NewTLSServer(e)
+	e.Server = httptest.NewUnstartedServer(e)
+	drivertest.StartTLS(t, e.Server)
 	t.Cleanup(e.Server.Close)
 	return e
 }

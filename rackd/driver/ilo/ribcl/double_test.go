@@ -48,7 +48,8 @@ func newDouble(t *testing.T) *double {
 	t.Helper()
 	d := &double{password: password, once: "Normal", mode: "UEFI", media: map[string]string{}, license: true,
 		order: []entry{{value: "CDROM"}, {value: "NETWORK"}, {value: "USB"}, {value: "FLOPPY"}, {value: "HDD"}}}
-	d.Server = httptest.NewTLSServer(http.HandlerFunc(d.serve))
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(d.serve))
+	drivertest.StartTLS(t, d.Server)
 	t.Cleanup(func() {
 		d.do(func() {
 			if d.hang != nil {

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -97,7 +98,8 @@ func Start(t testing.TB, vendor string, tree Tree) *BMC {
 			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": manager + "/Actions/Manager.Reset"}}},
 	}, System: System, password: Password, sessions: map[string]bool{}}
 	maps.Copy(b.At, tree)
-	b.Server = httptest.NewTLSServer(http.HandlerFunc(b.serve))
+	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
+	drivertest.StartTLS(t, b.Server)
 	b.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.Certificate().Raw}))
 	t.Cleanup(func() { b.Do(b.release); b.Server.Close() })
 	return b
