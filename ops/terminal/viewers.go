@@ -45,7 +45,7 @@ func Show(ctx context.Context, t Target) (info Info, err error) {
 }
 
 // Forward gives each connection to l a session of a graphical console, until ctx ends or l does, but for those of other users of this
-// host. It closes l, and its viewers end with it. tell gets what people are to know, a line at a time; it may be called by several goroutines.
+// host. It closes l, and its viewers end with it. tell gets what people are to know, a line at a time. Several goroutines may call it.
 func Forward(ctx context.Context, t Target, l net.Listener, tell func(string)) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
