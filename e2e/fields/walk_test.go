@@ -178,6 +178,10 @@ var computed = map[string]string{
 	"rackd/conductor/runner.Replace":     "",
 	"rackd/conductor/runner.showSecrets": "",
 	"rackd/driver/credential.with":       "",
+	"rackd/driver/credential.same":       "",
+	"central/api.checkAskedSecrets":      "",
+	"central/api.checkChosenSecrets":     "",
+	"central/ingest.replaceSecrets":      "",
 	"rackd/driver/credential.Run":        "",
 	"rackd/driver/drivertest.Replaced":   "",
 }
