@@ -174,7 +174,7 @@ func TestRefusesWhatIsNoDocument(t *testing.T) {
 		`{"form":2,"node":{"uuid":"` + someNode + `"}}`: ErrFormat, `{"form":1,"node":{"uuid":"another"}}`: ErrOther, `{"form":1,"node":{}}`: ErrOther,
 		`{"form":1,"node":{"uuid":"` + someNode + `","revision":"x","ports":7}}`: nil, `{"form":1,"node":[]}`: nil} {
 		for name, read := range map[string]func() error{
-			"Read":      func() error { _, err := Read(someNode, []byte(text)); return err },
+			"Read":    func() error { _, err := Read(someNode, []byte(text)); return err },
 			"Summary": func() error { _, err := summarize(someNode, []byte(text)); return err },
 			"RevisionOf": func() error {
 				_, err := RevisionOf(someNode, []byte(text))
