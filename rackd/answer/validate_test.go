@@ -15,6 +15,7 @@ import (
 type hasAll struct{}
 
 func (hasAll) Lacks(*node.Document, bool) error        { return nil }
+func (hasAll) Arch(*node.Document, bool) string        { return "" }
 func (hasAll) LacksProgram(*node.Document, bool) error { return nil }
 
 // A rescue is judged with the password that its request brings; without one its interface is not in order. The

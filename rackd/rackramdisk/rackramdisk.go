@@ -259,6 +259,16 @@ func (s *Shelf) Lacks(n *node.Document, rescue bool) error {
 	return nil
 }
 
+// Arch is the architecture of the kernel that a node's machine loads, or loads for its rescue; empty: the file does not say it, or there
+// is none.
+func (s *Shelf) Arch(n *node.Document, rescue bool) string {
+	class, arch := Of(n)
+	if i := s.kernel(class, arch, rescue); i >= 0 {
+		return s.all[i].is
+	}
+	return ""
+}
+
 // LacksProgram is Lacks for a ramdisk as one program that firmware starts.
 func (s *Shelf) LacksProgram(n *node.Document, rescue bool) error {
 	class, arch := Of(n)

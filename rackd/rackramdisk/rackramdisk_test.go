@@ -1,6 +1,7 @@
 package rackramdisk
 
 import (
+	"cmp"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -136,6 +137,9 @@ func TestWhichRamdisk(t *testing.T) {
 		n := &node.Document{ResourceClass: c.class, Properties: map[string]any{"cpu_arch": c.arch}}
 		class, arch := Of(n)
 		names := s.Names(class, arch)
+		if is := s.Arch(n, false); names.Kernel != "" && c.class != "any" && is != cmp.Or(arch, X64) {
+			t.Errorf("class %q, cpu_arch %q: its kernel is for %q", c.class, c.arch, is)
+		}
 		check := func(way, got string, lacks error, want string) {
 			t.Helper()
 			if lacks != nil {

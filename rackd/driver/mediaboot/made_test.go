@@ -3,6 +3,8 @@ package mediaboot
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,6 +85,10 @@ func TestExternalAddress(t *testing.T) {
 
 func TestWhatCannotBeMade(t *testing.T) {
 	const net = `{"links":[{"id":"a","type":"%s","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"192.0.2.7/24"}],"services":[]}`
+	arm := filepath.Join(t.TempDir(), "arm") // what Documentation/arch/arm64/booting.rst has at byte 56
+	if err := os.WriteFile(arm, append(make([]byte, 56), "ARM\x64"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		info    map[string]any
 		network string
@@ -90,7 +96,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 		arch    string
 		problem error
 		by      func(func(string) error) Interface
-		rack    bool // of which a class has a program alone
+		class   string // of a rack where "gpu" has a program alone, and "arm" a kernel for arm64; empty: of a rack that is not known
 		says    string
 	}{
 		"all in order":            {network: fmt.Sprintf(net, "phy")},
@@ -112,7 +118,9 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"an arm64 machine":        {arch: "aarch64", says: "GRUB for x86_64"},
 		"one in capitals":         {arch: "ARM64", says: "GRUB for x86_64"},
 		"its own image":           {arch: "aarch64", info: map[string]any{fieldRamdisk: ramdiskISO}},
-		"another class":           {arch: "x86_64", rack: true, says: "--ramdisk-for class=gpu has no kernel= and ramdisk="},
+		"a class for arm64":       {class: "arm", says: "kernel that the rack has for it"},
+		"with its own kernel":     {class: "arm", info: map[string]any{"deploy_kernel": "http://h/k", "deploy_ramdisk": "http://h/r"}},
+		"another class":           {arch: "x86_64", class: "gpu", says: "--ramdisk-for class=gpu has no kernel= and ramdisk="},
 		"how long":                {info: map[string]any{persistField: "Sometimes"}, says: persistField},
 	} {
 		by := c.by
@@ -125,8 +133,8 @@ func TestWhatCannotBeMade(t *testing.T) {
 			n.Properties["capabilities"] = "boot_mode:" + c.mode
 		}
 		made := by(func(string) error { return c.problem })
-		if n.ResourceClass = "gpu"; c.rack {
-			racks, err := rackramdisk.New(bootfiles.Paths{Kernel: "k", Ramdisk: "r"}, []rackramdisk.Ramdisk{{Class: "gpu", UKI: "u"}})
+		if n.ResourceClass = c.class; c.class != "" {
+			racks, err := rackramdisk.New(bootfiles.Paths{Kernel: "k", Ramdisk: "r"}, []rackramdisk.Ramdisk{{Class: "gpu", UKI: "u"}, {Class: "arm", Kernel: arm, Initramfs: "r"}})
 			if err != nil {
 				t.Fatal(err)
 			}

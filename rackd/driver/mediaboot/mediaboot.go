@@ -115,7 +115,7 @@ func (i Interface) Validate(n *node.Document) error {
 		return check(n, "driver_info "+fieldRamdisk, text)
 	}
 	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
-		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n) != nil {
+		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {
 			return err // its deploys boot no ramdisk
 		}
 	}
@@ -124,7 +124,7 @@ func (i Interface) Validate(n *node.Document) error {
 			return err
 		}
 	}
-	if err := i.cannot(n); err != nil {
+	if err := i.cannot(n, false); err != nil {
 		return err
 	}
 	return errors.Join(ownramdisk.Validate(n, i.rack, unreadable, "tftp"), checkNetwork(n))
@@ -141,13 +141,13 @@ func ready(n *node.Document) string {
 	return fieldRamdisk
 }
 
-// cannot says why no image can be made for the node here.
-func (i Interface) cannot(n *node.Document) error {
+// cannot says why no image can be made for the node here, or none for its rescue.
+func (i Interface) cannot(n *node.Document, rescue bool) error {
 	if i.problem == nil {
 		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
-	if arch, _ := n.Properties["cpu_arch"].(string); slices.Contains(noGRUB, strings.ToLower(arch)) {
-		return fmt.Errorf("node %s: its cpu_arch is %s, and rackd makes images with a GRUB for x86_64: give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
+	if arch := ownramdisk.Arch(n, i.rack, rescue); slices.Contains(noGRUB, strings.ToLower(arch)) {
+		return fmt.Errorf("node %s: its machine, or the kernel that the rack has for it, is for %s, and rackd makes images with a GRUB for x86_64: give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
 	}
 	if err := i.problem(n.BootMode()); err != nil {
 		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)
@@ -163,7 +163,7 @@ func (i Interface) ValidateRescue(n *node.Document) error {
 	if text := n.DriverString(fieldRescue); text != "" {
 		return check(n, "driver_info "+fieldRescue, text)
 	}
-	if err := i.cannot(n); err != nil {
+	if err := i.cannot(n, true); err != nil {
 		return err
 	}
 	return ownramdisk.ValidateRescue(n, i.rack, unreadable, "tftp")

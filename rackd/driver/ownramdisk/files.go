@@ -43,6 +43,22 @@ type Rack interface {
 	Lacks(n *node.Document, rescue bool) error
 	// LacksProgram is Lacks for a ramdisk as one program that firmware starts.
 	LacksProgram(n *node.Document, rescue bool) error
+	// Arch is the architecture of the rack's kernel for the node's machine, or for its rescue, in the words of cpu_arch; empty: it is not known.
+	Arch(n *node.Document, rescue bool) string
+}
+
+// Arch is the architecture of a node's machine: as its cpu_arch says, or else as the kernel that the rack has for it does; empty: nothing
+// says it.
+func Arch(n *node.Document, rack Rack, rescue bool) string {
+	own := KernelField
+	if rescue {
+		own = RescueKernel
+	}
+	arch, _ := n.Properties["cpu_arch"].(string)
+	if arch == "" && rack != nil && n.DriverString(own) == "" {
+		arch = rack.Arch(n, rescue)
+	}
+	return arch
 }
 
 // Load is what the node's machine loads, with what Fetch has left in the work's facts.
