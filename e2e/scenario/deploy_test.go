@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,24 @@ func consoleFromNow(t *testing.T, name string) *machine.SerialLog {
 	return c
 }
 
+var ramdiskSize = regexp.MustCompile(`Freeing initrd memory: (\d+)K`)
+
+// bootsPadded waits until a kernel tells the size of its ramdisk, which must be that of the padded one.
+func bootsPadded(ctx context.Context, t *testing.T, console *machine.SerialLog) {
+	t.Helper()
+	line, err := console.Wait(ctx, ramdiskSize)
+	if err != nil {
+		t.Fatalf("no kernel tells the size of its ramdisk: %v", err)
+	}
+	kib, err := strconv.ParseInt(ramdiskSize.FindStringSubmatch(line)[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := kib<<10 - paddedBytes; more < 0 || more >= paddingBytes/2 { // the loader rounds
+		t.Errorf("the machine booted a ramdisk of %d KiB, and that of its class has %d bytes", kib, paddedBytes)
+	}
+}
+
 // Both firmwares side by side: powered off → instance → undeployed and cleaned.
 func TestDeployAndUndeploy(t *testing.T) {
 	for _, name := range []string{"uefi-0", "bios-0"} {
@@ -76,11 +95,19 @@ func TestDeployAndUndeploy(t *testing.T) {
 			if _, err := o.Wait(ctx, id, provision.Available); err != nil {
 				t.Fatal(err)
 			}
+			if name == "bios-0" {
+				if err := o.Set(ctx, id, "/resource_class", ramdiskClass); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := o.SetImage(ctx, id, qcow2()); err != nil {
 				t.Fatal(err)
 			}
 			console := consoleFromNow(t, name)
 			deployed(ctx, t, id, name)
+			if name == "bios-0" {
+				bootsPadded(ctx, t, console)
+			}
 			if name == "uefi-0" {
 				for range 2 { // kernel and ramdisk
 					if _, err := console.Wait(ctx, regexp.MustCompile(`http://\S+/images/\S+/sha256-`)); err != nil {

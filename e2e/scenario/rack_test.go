@@ -147,7 +147,30 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	if err := g.Wait(); err != nil {
 		return o, err
 	}
-	return o, offer(o)
+	return o, errors.Join(offer(o), offerByClass(&o))
+}
+
+// ramdiskClass is the resource class of machines whose ramdisk is longer than that of others by paddingBytes of zeros, which
+// kernels skip.
+const (
+	ramdiskClass = "padded"
+	paddingBytes = 1 << 20
+)
+
+// paddedBytes is how long the ramdisk of that class is.
+var paddedBytes int64
+
+// offerByClass gives the rackds a ramdisk for machines of that class.
+func offerByClass(o *rack.Options) error {
+	ramdisk, err := os.ReadFile(o.Ramdisk)
+	if err != nil {
+		return err
+	}
+	ramdisk = append(ramdisk, make([]byte, paddingBytes)...)
+	paddedBytes = int64(len(ramdisk))
+	path := filepath.Join(o.Dir, "padded.initramfs")
+	o.RackdArgs = append(o.RackdArgs, "--ramdisk-for", "class="+ramdiskClass+",kernel="+o.Kernel+",ramdisk="+path)
+	return os.WriteFile(path, ramdisk, 0o644)
 }
 
 // Names of a kernel and a ramdisk that a node brings itself.
