@@ -74,8 +74,7 @@ func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 
 // keep waits until a checkpoint has the agent of boot that hb is of, or the flow has gone on to another boot.
 func (r *Runner) keep(boot work.Boot, hb *agentapi.Heartbeat) error {
-	patience := time.NewTimer(keepWithin)
-	defer patience.Stop()
+	var patience <-chan time.Time // nearly every heartbeat is of an agent that is kept
 	for {
 		r.mu.Lock()
 		kept, next, gone := r.kept, r.keeping, r.boots.Number != boot.Number
@@ -83,9 +82,12 @@ func (r *Runner) keep(boot work.Boot, hb *agentapi.Heartbeat) error {
 		if gone || kept != nil && kept.URL == hb.CallbackURL && kept.VerifyCA == hb.AgentVerifyCA && kept.BootID == hb.BootID {
 			return nil
 		}
+		if patience == nil {
+			patience = time.After(keepWithin)
+		}
 		select {
 		case <-next:
-		case <-patience.C:
+		case <-patience:
 			return refusal.ErrNotKept
 		}
 	}

@@ -197,6 +197,7 @@ func (r *Runner) absorb(ctx context.Context) (due bool, err error) {
 		}
 	}
 	if !observed.Empty() {
+		observed := observed // what is pointed to lies on the heap, and each heartbeat passes here
 		e := r.event(work.HardwareObserved)
 		e.Hardware = &observed
 		if observed.Vendor != "" {
