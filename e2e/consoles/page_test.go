@@ -17,8 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/central/auth"
+	"github.com/ironyard/ironyard/central/auth/issuertest"
+	central "github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 )
 
@@ -176,4 +180,96 @@ func TestPageInABrowser(t *testing.T) {
 
 	page.open(rack.Endpoint + "/console/nobody")
 	page.says("The console was not opened.")
+}
+
+// Where the API asks who one is, the page asks the person. A good token opens the console; none, a made-up one and a reader's do not,
+// and the token is in no address, no storage and no cookie of the browser.
+func TestTokenInABrowser(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("needs a browser (Debian's chromium-driver) and noVNC (novnc); make hardware runs it")
+	}
+	issuer := issuertest.New(t)
+	claims := auth.Claims{Roles: "roles"}
+	for _, text := range []string{"admins=system:admin", "readers=system:reader"} {
+		g, err := auth.ParseGrant(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims.Grants = append(claims.Grants, g)
+	}
+	rack := rackWith(t, dev.Options{NoVNC: "/usr/share/novnc", Access: central.Access{Strategies: []string{"oidc"},
+		OIDC: auth.OIDCConfig{Issuer: issuer.URL, Audience: issuertest.Audience, Claims: claims}}})
+	admin, reader := issuer.Token(map[string]any{"roles": []string{"admins"}}), issuer.Token(map[string]any{"roles": []string{"readers"}})
+	var made struct {
+		UUID string `json:"uuid"`
+	}
+	if err := json.Unmarshal(asked(t, rack, admin, http.MethodPost, "/v1/nodes", `{"name":"guarded","driver":"fake-hardware","console_interface":"fake-graphical"}`), &made); err != nil {
+		t.Fatal(err)
+	}
+	const console = "/v1/nodes/guarded/states/console"
+	asked(t, rack, admin, http.MethodPut, console, `{"enabled":true}`)
+	for end := time.Now().Add(time.Minute); !strings.Contains(string(asked(t, rack, admin, http.MethodGet, console, "")), `"type":"vnc"`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the console is not enabled")
+		}
+	}
+
+	page := newBrowser(t)
+	page.open(rack.Endpoint + "/console/guarded")
+	for _, token := range []string{"", "made-up", reader} {
+		page.says("The console was not opened.")
+		page.gives(token)
+	}
+	page.says("The console was not opened.")
+	page.gives(admin)
+	page.says("Console of guarded")
+	c := fake.ScreenColour(made.UUID)
+	page.shows("the machine", func(got image.Image) bool { return near(got.At(32, 24), color.RGBA{c[0], c[1], c[2], 255}) })
+	var kept string
+	page.run(`return JSON.stringify([location.href, document.cookie, Object.entries(localStorage), Object.entries(sessionStorage), performance.getEntries().map((e) => e.name)])`, &kept)
+	if strings.Contains(kept, admin) || strings.Contains(kept, admin[:20]) {
+		t.Errorf("the browser keeps the token: %s", kept)
+	}
+}
+
+// asked asks the API with a token.
+func asked(t *testing.T, rack *stack.Stack, token, method, path, body string) []byte {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, rack.Endpoint+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Auth-Token", token)
+	r.Header.Set("X-OpenStack-Ironic-API-Version", operator.Microversion)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, raw, err)
+	}
+	return raw
+}
+
+// gives types a token into the page's field, and presses its button.
+func (b *browser) gives(token string) {
+	b.t.Helper()
+	b.run(`document.getElementById('state').textContent = ''; document.getElementById('token').value = ''`, nil)
+	if token != "" {
+		b.ask(http.MethodPost, "/element/"+b.element("#token")+"/value", map[string]string{"text": token}, nil)
+	}
+	b.ask(http.MethodPost, "/element/"+b.element("#who button")+"/click", map[string]any{}, nil)
+}
+
+// element is the browser's id for what a CSS selector finds.
+func (b *browser) element(selector string) (id string) {
+	b.t.Helper()
+	var found map[string]string
+	b.ask(http.MethodPost, "/element", map[string]string{"using": "css selector", "value": selector}, &found)
+	for _, id = range found {
+	}
+	return id
 }
