@@ -157,11 +157,14 @@ func (p Programs) orDefault() Programs {
 	return p
 }
 
-// MACOf returns the machine that has an address by this server.
+// MACOf returns the machine that has an address by this server; of a proxy, the one that was last overheard to ask for it.
 func (s *Server) MACOf(ip net.IP) (string, bool) {
 	a := addr(ip)
-	if !a.IsValid() || s.pool == nil {
+	switch {
+	case !a.IsValid():
 		return "", false
+	case s.pool == nil:
+		return s.heard.macOf(a, s.cfg.Now())
 	}
 	return s.forAddress(a).pool.macOf(a)
 }

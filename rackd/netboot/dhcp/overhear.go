@@ -18,7 +18,8 @@ const heardFor = 24 * time.Hour
 type heard struct {
 	mu    sync.Mutex
 	by    map[string]overheard
-	swept time.Time // when ended ones were last forgotten
+	whose map[netip.Addr]string // the machine that asked for an address last
+	swept time.Time             // when ended ones were last forgotten
 }
 
 type overheard struct {
@@ -47,7 +48,7 @@ func (h *heard) learn(mac string, machine netboot.Machine, a netip.Addr, now tim
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.by == nil {
-		h.by = map[string]overheard{}
+		h.by, h.whose = map[string]overheard{}, map[netip.Addr]string{}
 	}
 	most := maxRange
 	if machine.UUID == "" {
@@ -59,8 +60,17 @@ func (h *heard) learn(mac string, machine netboot.Machine, a netip.Addr, now tim
 			return false
 		}
 	}
-	h.by[mac] = overheard{a, now.Add(heardFor)}
+	h.forget(mac)
+	h.by[mac], h.whose[a] = overheard{a, now.Add(heardFor)}, mac
 	return true
+}
+
+// forget forgets what was learnt of a machine. Its caller holds mu.
+func (h *heard) forget(mac string) {
+	if o, known := h.by[mac]; known && h.whose[o.at] == mac {
+		delete(h.whose, o.at)
+	}
+	delete(h.by, mac)
 }
 
 // sweep forgets what has ended, now and then: all of it is looked at. Its caller holds mu.
@@ -71,7 +81,7 @@ func (h *heard) sweep(now time.Time) {
 	h.swept = now
 	for mac, o := range h.by {
 		if o.until.Before(now) {
-			delete(h.by, mac)
+			h.forget(mac)
 		}
 	}
 }
@@ -94,6 +104,14 @@ func (h *heard) at(mac string, now time.Time) netip.Addr {
 		return o.at
 	}
 	return netip.Addr{}
+}
+
+// macOf returns the machine that has asked for an address last.
+func (h *heard) macOf(a netip.Addr, now time.Time) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mac, ok := h.whose[a]
+	return mac, ok && h.by[mac].until.After(now)
 }
 
 // Hears reports whether machines that boot speak DHCP with this server.

@@ -144,9 +144,12 @@ func New6(c Config6) (*Server6, error) {
 // Hears reports whether machines that boot speak DHCPv6 with this server.
 func (s *Server6) Hears() bool { return s.cfg.Mode != Off }
 
-// MACOf returns the machine that has an address by this server.
+// MACOf returns the machine that has an address by this server; of a proxy, the one that was last overheard to ask for it.
 func (s *Server6) MACOf(ip net.IP) (string, bool) {
 	a := addr6(ip)
+	if mac, ok := s.others.macOf(a, s.cfg.Now()); ok {
+		return mac, true
+	}
 	for _, p := range s.pools {
 		if mac, ok := p.macOf(a); ok {
 			return mac, true

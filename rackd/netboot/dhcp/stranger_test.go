@@ -535,8 +535,27 @@ func TestStrangersLeaveRoomToRememberMachines(t *testing.T) {
 	if got := six.Addresses(known); len(got) != 2 {
 		t.Errorf("by IPv6 it is known at %v", got)
 	}
+	for _, s := range []struct {
+		macOf   func(net.IP) (string, bool)
+		at, not string
+	}{{proxy.MACOf, "10.77.0.60", "10.77.0.61"}, {six.MACOf, "fd00:77::201", "fd00:77::202"}} {
+		if mac, ok := s.macOf(net.ParseIP(s.at)); !ok || mac != known {
+			t.Errorf("at %s is %q", s.at, mac)
+		}
+		if mac, ok := s.macOf(net.ParseIP(s.not)); ok {
+			t.Errorf("at %s, which nobody has asked for, is %s", s.not, mac)
+		}
+	}
+	// The machine moves.
+	answer(t, proxy, takes(t, known, netip.MustParseAddr("10.77.0.62"), by))
+	if mac, ok := proxy.MACOf(net.ParseIP("10.77.0.60")); ok {
+		t.Errorf("at the address that it had before is %s", mac)
+	}
 	// What they have said ends, and others find room.
 	now = now.Add(heardFor + time.Second)
+	if mac, ok := proxy.MACOf(net.ParseIP("10.77.0.62")); ok {
+		t.Errorf("after a day without a word %s is still at its address", mac)
+	}
 	flood(2)
 	if got := proxy.heard.at("02:00:02:00:00:07", now); !got.IsValid() {
 		t.Error("strangers of yesterday keep the room of those of today")
