@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -26,6 +26,7 @@ help:
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
 	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, firmware told by a BMC and a page in a browser: some forty minutes (docs/disks.md)"
+	@echo "make boot    each pair of boot and deploy interface on firmware, with its time: half an hour"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
@@ -103,6 +104,10 @@ hardware: packages-hardware build
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|FirmwareBesideDnsmasq|FirmwareOfARM64|IPv6" ./rackd/netboot
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
+
+# Each pair of boot and deploy interface that firmware here can show, with its time.
+boot: packages-hardware build
+	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 90m -count 1 -v -run TestEveryPairBoots ./e2e/scenario
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions

@@ -30,6 +30,33 @@ func Hides(word string) bool {
 	return slices.Contains(hiding, strings.ReplaceAll(strings.ToLower(name), "_", "-"))
 }
 
+// Spoiled returns the first part of a text for a kernel's command line that does not reach the kernel: boot loaders read it as their
+// own, so that rackd writes "_" in its place. Empty: all of it does. Words are divided by spaces, tabs and newlines.
+func Spoiled(text string) string {
+	if strings.Contains(text, "&&") {
+		return "&&"
+	}
+	for _, r := range text {
+		if r != '\t' && r != '\n' && r < ' ' || r > '~' || strings.ContainsRune(loadersOwn, r) {
+			return string(r)
+		}
+	}
+	return ""
+}
+
+// loadersOwn are characters that iPXE, GRUB or pxelinux read as their own.
+const loadersOwn = `$|#\`
+
+// Unspoiled writes "_" for all that is spoiled, and for what divides words: one word of a command line.
+func Unspoiled(word string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || strings.ContainsRune(loadersOwn, r) {
+			return '_'
+		}
+		return r
+	}, strings.ReplaceAll(word, "&&", "__"))
+}
+
 // MaxCommandLine is how many bytes of its command line Linux reads on x86; it cuts off the rest
 // without a word. MaxOwnParams bounds what a node's fields add to it, so that there is room for rackd's.
 const (

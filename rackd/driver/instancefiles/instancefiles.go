@@ -103,6 +103,8 @@ func validateArguments(n *node.Document) error {
 		return fmt.Errorf("node %s: instance_info %s is %.60v: give a text: %w", n.Label(), Arguments, n.InstanceInfo[Arguments], driver.ErrInvalid)
 	case len(text) > agentapi.MaxOwnParams:
 		return fmt.Errorf("node %s: instance_info %s has %d bytes, and at most %d fit on the kernel's command line: %w", n.Label(), Arguments, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)
+	case agentapi.Spoiled(text) != "":
+		return fmt.Errorf("node %s: instance_info %s holds %q, which boot loaders read as their own, so that it does not reach the kernel: remove it: %w", n.Label(), Arguments, agentapi.Spoiled(text), driver.ErrInvalid)
 	case strings.Count(text, `"`)%2 != 0:
 		return fmt.Errorf("node %s: instance_info %s has a quote that does not end: %w", n.Label(), Arguments, driver.ErrInvalid)
 	}

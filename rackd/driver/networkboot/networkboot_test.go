@@ -114,6 +114,7 @@ func TestValidateParams(t *testing.T) {
 		"": true, "%default% console=ttyS0 quiet ipa-debug=1": true, `foo="a b"`: false, `foo="ab"`: true,
 		"quiet ipa-api-url=https://evil.example": false, "ironyard-api-fingerprint=00": false, "BOOTIF=01-00": false, "initrd=x": false,
 		"ipa-guard-special-filesystems=false": false, "ipa-insecure=1": false, `"ipa-api-url=https://evil"`: false, `x="`: false,
+		"a=${net0/mac}": false, "a=b|c": false, "a#b": false, `a=b\c`: false, "a && b": false, "a&b": true, "caf\u00e9": false, "a\x00": false, "a\tb\nc": true,
 		strings.Repeat("x", 801): false, strings.Repeat("x", 800): true,
 	} {
 		for _, place := range []func(*node.Document) *map[string]any{

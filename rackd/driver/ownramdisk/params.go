@@ -23,7 +23,13 @@ func validateParams(n *node.Document) error {
 		if len(text) > agentapi.MaxOwnParams {
 			return fmt.Errorf("node %s: %s %s has %d bytes, and at most %d fit on the kernel's command line beside rackd's own: %w", n.Label(), place, ParamsField, len(text), agentapi.MaxOwnParams, driver.ErrInvalid)
 		}
+		if part := agentapi.Spoiled(text); part != "" {
+			return fmt.Errorf("node %s: %s %s holds %q, which boot loaders read as their own, so that it does not reach the kernel: remove it: %w", n.Label(), place, ParamsField, part, driver.ErrInvalid)
+		}
 		for p := range strings.FieldsSeq(text) {
+			if strings.Count(p, `"`)%2 != 0 {
+				return fmt.Errorf("node %s: %s %s: %.60q holds a quote that does not end within the word, and would swallow rackd's own parameters or be cut: give values without spaces: %w", n.Label(), place, ParamsField, p, driver.ErrInvalid)
+			}
 			if agentapi.Reserved(p) {
 				return fmt.Errorf("node %s: %s %s: rackd itself sets %.60q: remove it. For all machines of a rack use rackd's --kernel-params and --agent-api-url: %w", n.Label(), place, ParamsField, p, driver.ErrInvalid)
 			}

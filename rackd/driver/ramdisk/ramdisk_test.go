@@ -129,6 +129,7 @@ func TestValidate(t *testing.T) {
 		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": []any{"a"}}, "give a text"},
 		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": strings.Repeat("a", 801)}, "801 bytes"},
 		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": `a="b`}, "quote"},
+		{map[string]any{"kernel": k, "ramdisk": rd, "ramdisk_kernel_arguments": "a=$b"}, `holds "$"`},
 	} {
 		r := drivertest.NewRig()
 		r.Node.InstanceInfo = c.info

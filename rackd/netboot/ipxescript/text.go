@@ -1,6 +1,10 @@
 package ipxescript
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
 
 // maxLine bounds one text; a console has 80 columns and a few lines to spare.
 const maxLine = 400
@@ -33,11 +37,4 @@ func line(s string) string {
 func Line(s string) string { return line(s) }
 
 // word reduces text to one kernel parameter or URL.
-func word(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || strings.ContainsRune(`$|#\`, r) {
-			return '_'
-		}
-		return r
-	}, strings.ReplaceAll(s, "&&", "__"))
-}
+func word(s string) string { return agentapi.Unspoiled(s) }

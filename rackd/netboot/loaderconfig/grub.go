@@ -40,6 +40,9 @@ func GRUB(m netboot.Machine, mac string, r ipxescript.Ramdisk) string {
 		if i := slices.IndexFunc(p.words, func(w string) bool { return strings.Contains(w, "'") }); i >= 0 {
 			return grubRefusal(fmt.Sprintf("%s: the kernel parameter %s holds an apostrophe, which GRUB's configuration cannot: use the boot interface ipxe", ipxescript.Label(m), p.words[i]))
 		}
+		if i := slices.IndexFunc(p.words, func(w string) bool { return strings.Count(w, `"`)%2 != 0 }); i >= 0 {
+			return grubRefusal(fmt.Sprintf("%s: a kernel parameter has a space within quotes, from %s on, which GRUB does not hand on: use the boot interface ipxe", ipxescript.Label(m), p.words[i]))
+		}
 		words := make([]string, len(p.words))
 		for i, w := range p.words {
 			words[i] = quoted(strings.ReplaceAll(w, `"`, "")) // GRUB would put a backslash before it, and the kernel reads it as nothing
