@@ -24,6 +24,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/failpoint"
 	"github.com/ironyard/ironyard/protocol/heap"
@@ -283,6 +284,12 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 	}
 	if len(f.KernelParams) > mostKernelParams {
 		return nil, fmt.Errorf("--kernel-params has %d bytes; with more than %d the kernel would cut off the end of its command line", len(f.KernelParams), mostKernelParams)
+	}
+	if part := agentapi.Spoiled(f.KernelParams); part != "" {
+		return nil, fmt.Errorf("--kernel-params holds %q, which boot loaders read as their own, so that it does not reach the kernel: remove it", part)
+	}
+	if i := slices.IndexFunc(r.KernelParams, func(p string) bool { return strings.Count(p, `"`)%2 != 0 }); i >= 0 {
+		return nil, fmt.Errorf("--kernel-params: %s holds a quote that does not end within the word: give values without spaces", r.KernelParams[i])
 	}
 	for _, text := range f.DHCPSubnets {
 		n, err := dhcp.ParseSubnet(text)

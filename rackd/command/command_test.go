@@ -127,6 +127,9 @@ func TestBounds(t *testing.T) {
 		{"", "--ramdisk-for", "arch=aarch64,kernel=/k,ramdisk=/r", "--ramdisk-for", "class=gpu,uki=/u;class=gpu,arch=aarch64,uki=/v"},
 		{"--ramdisk-for", "--ramdisk-for", "kernel=/k,ramdisk=/r"},
 		{"--ramdisk-for", "--ramdisk-for", "class=gpu,kernel=/k"},
+		{"--kernel-params", "--kernel-params", "quiet a=$b"},
+		{"--kernel-params", "--kernel-params", `dyndbg="file x +p"`},
+		{"", "--kernel-params", `console=ttyS0 a="b"`},
 	} {
 		var f flags
 		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})
