@@ -52,11 +52,41 @@ func BenchmarkAgents(b *testing.B) {
 	r.load(ctx, b)
 
 	overTLS := func() (net.Conn, error) { return tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true}) }
+	measure := func(kind string, all []call) {
+		b.Run(kind+"/tls", func(b *testing.B) {
+			for b.Loop() {
+				crowdOver(b, overTLS, window(b), func(c, i int) call { return all[(c*7919+i*104729)%agentNodes] }).report(b, kind)
+			}
+		})
+		b.Run(kind+"/alone", func(b *testing.B) {
+			var next atomic.Int64
+			began := cpu()
+			b.SetParallelism(clients / 2)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := alone(door, all[int(next.Add(1))%agentNodes]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), kind+"/s")
+			b.ReportMetric(float64((cpu()-began).Microseconds())/float64(b.N), "cpu-us/call")
+		})
+	}
+	measure("lookups", lookups(nodes))
 	heartbeats := r.heartbeats(b)
+	first(b, door, heartbeats)
+	measure("heartbeats", heartbeats)
+}
+
+// first measures the first heartbeat of each agent.
+func first(b *testing.B, door http.Handler, all []call) {
+	b.Helper()
 	began, used := time.Now(), cpu()
 	var g errgroup.Group
 	g.SetLimit(clients)
-	for _, c := range heartbeats {
+	for _, c := range all {
 		g.Go(func() error { return alone(door, c) })
 	}
 	if err := g.Wait(); err != nil {
@@ -67,34 +97,9 @@ func BenchmarkAgents(b *testing.B) {
 		for b.Loop() { // each agent has one
 		}
 		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(agentNodes/took.Seconds(), "first-heartbeats/s")
-		b.ReportMetric(float64(used.Microseconds())/agentNodes, "cpu-us/call")
+		b.ReportMetric(float64(len(all))/took.Seconds(), "first-heartbeats/s")
+		b.ReportMetric(float64(used.Microseconds())/float64(len(all)), "cpu-us/call")
 	})
-	for _, kind := range []struct {
-		name string
-		all  []call
-	}{{"lookups", lookups(nodes)}, {"heartbeats", heartbeats}} {
-		b.Run(kind.name+"/tls", func(b *testing.B) {
-			for b.Loop() {
-				crowdOver(b, overTLS, window(b), func(c, i int) call { return kind.all[(c*7919+i*104729)%agentNodes] }).report(b, kind.name)
-			}
-		})
-		b.Run(kind.name+"/alone", func(b *testing.B) {
-			var next atomic.Int64
-			began := cpu()
-			b.SetParallelism(clients / 2)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if err := alone(door, kind.all[int(next.Add(1))%agentNodes]); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), kind.name+"/s")
-			b.ReportMetric(float64((cpu()-began).Microseconds())/float64(b.N), "cpu-us/call")
-		})
-	}
 }
 
 // alone asks without a connection.
