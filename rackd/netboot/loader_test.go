@@ -76,6 +76,7 @@ func TestLoaders(t *testing.T) {
 		return
 	}
 	t.Run("UEFI with the keys of Microsoft by shim and GRUB", func(t *testing.T) { byGRUB(t, kernel, grub) })
+	t.Run("UEFI by GRUB, once its address is known", func(t *testing.T) { byGRUBOnceKnown(t, kernel, grub) })
 	t.Run("BIOS by pxelinux", func(t *testing.T) { byPXELinux(t, pxelinux) })
 }
 
@@ -106,6 +107,21 @@ func byGRUB(t *testing.T, kernel string, loaders map[string]string) {
 	w.says("Linux version")
 	w.says("ecure boot enabled")
 	w.says("BOOTIF=01-52-54-00-12-34-56")
+}
+
+// byGRUBOnceKnown has a rackd that has not heard which address the machine was given: GRUB speaks DHCP once more, and is told its machine's
+// configuration then.
+func byGRUBOnceKnown(t *testing.T, kernel string, loaders map[string]string) {
+	m := ramdiskMachine
+	m.Order.OverTFTP = true
+	w := worldWith(t, m, kernel, func(s *setting) { s.loaders = loaders })
+	w.mu.Lock()
+	w.unheard = true
+	w.mu.Unlock()
+	w.boot(ovmf(t)...)
+	w.says("no rackd has seen which address this machine was given")
+	w.phases("dhcp: 10.78.0.", "tftp: shimx64.efi", "tftp: grubx64.efi", "dhcp: 10.78.0.", "script: ramdisk, state wait call-back, by TFTP", "kernel: by TFTP", "ramdisk: by TFTP")
+	w.says("Linux version")
 }
 
 // plain hides from DHCP that the network card's own program is iPXE, as it is in QEMU, so that it is treated as a card of other makers.

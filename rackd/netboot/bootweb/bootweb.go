@@ -177,7 +177,11 @@ func (c web) note(r *http.Request, name, mac string, size int64) {
 		return
 	}
 	if hw, err := net.ParseMAC(mac); err == nil && len(hw) == 6 {
-		c.Journal.Seen(hw.String(), phase, fmt.Sprintf("%.1f MB by HTTP", float64(size)/1e6))
+		way := "HTTP"
+		if r.TLS != nil {
+			way = "HTTPS"
+		}
+		c.Journal.Seen(hw.String(), phase, fmt.Sprintf("%.1f MB by %s", float64(size)/1e6, way))
 	}
 }
 
