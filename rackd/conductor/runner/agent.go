@@ -74,23 +74,30 @@ func (r *Runner) Beat(boot work.Boot, hb ask.Heartbeat) error {
 
 // keep waits until a checkpoint has the agent of boot that hb is of, or the flow has gone on to another boot.
 func (r *Runner) keep(boot work.Boot, hb *agentapi.Heartbeat) error {
-	var patience <-chan time.Time // nearly every heartbeat is of an agent that is kept
+	done, next := r.keeps(boot, hb)
+	if done {
+		return nil // as nearly always, without a timer
+	}
+	patience := time.NewTimer(keepWithin)
+	defer patience.Stop()
 	for {
-		r.mu.Lock()
-		kept, next, gone := r.kept, r.keeping, r.boots.Number != boot.Number
-		r.mu.Unlock()
-		if gone || kept != nil && kept.URL == hb.CallbackURL && kept.VerifyCA == hb.AgentVerifyCA && kept.BootID == hb.BootID {
-			return nil
-		}
-		if patience == nil {
-			patience = time.After(keepWithin)
-		}
 		select {
 		case <-next:
-		case <-patience:
+		case <-patience.C:
 			return refusal.ErrNotKept
 		}
+		if done, next = r.keeps(boot, hb); done {
+			return nil
+		}
 	}
+}
+
+// keeps reports whether keep has nothing to wait for, and what ends when a checkpoint has been written.
+func (r *Runner) keeps(boot work.Boot, hb *agentapi.Heartbeat) (done bool, next <-chan struct{}) {
+	r.mu.Lock()
+	kept, next, gone := r.kept, r.keeping, r.boots.Number != boot.Number
+	r.mu.Unlock()
+	return gone || kept != nil && kept.URL == hb.CallbackURL && kept.VerifyCA == hb.AgentVerifyCA && kept.BootID == hb.BootID, next
 }
 
 // confirmAgent tells agents that call that a checkpoint was written.

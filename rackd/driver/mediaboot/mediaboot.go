@@ -147,7 +147,7 @@ func (i Interface) cannot(n *node.Document, rescue bool) error {
 		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
 	}
 	if arch := ownramdisk.Arch(n, i.rack, rescue); slices.Contains(noGRUB, strings.ToLower(arch)) {
-		return fmt.Errorf("node %s: its machine, or the kernel that the rack has for it, is for %s, and rackd makes images with a GRUB for x86_64: give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
+		return fmt.Errorf("node %s: its machine, or the kernel that the rack has for it, is %s. Rackd makes images with a GRUB for x86_64. Give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)
 	}
 	if err := i.problem(n.BootMode()); err != nil {
 		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)

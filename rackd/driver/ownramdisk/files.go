@@ -43,7 +43,7 @@ type Rack interface {
 	Lacks(n *node.Document, rescue bool) error
 	// LacksProgram is Lacks for a ramdisk as one program that firmware starts.
 	LacksProgram(n *node.Document, rescue bool) error
-	// Arch is the architecture of the rack's kernel for the node's machine, or for its rescue, in the words of cpu_arch; empty: it is not known.
+	// Arch is the architecture of the rack's kernel for the node's machine, or for its rescue; empty: it is not known.
 	Arch(n *node.Document, rescue bool) string
 }
 
