@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"os/exec"
@@ -161,19 +162,51 @@ func TestSignedProgram(t *testing.T) {
 	}
 }
 
-// An instance that asks for secure boot gets it, from an image whose loader the fleet's key has signed. After the tear-down it is off.
+// An instance that asks for secure boot gets it, from an image whose loader the fleet's key has signed. After the tear-down it is as it
+// was before.
 func TestInstanceBySecureBoot(t *testing.T) {
 	if os.Getenv("IRONYARD_HARDWARE") == "" {
 		t.Skip("it takes minutes: make hardware runs it")
 	}
 	ctx := limit(t, 15*time.Minute)
-	o := theRack.Operator
 	serveProgram(t, signed(t, unsigned))
+	image := signedImage(ctx, t)
+	firmware := theRack.Serving.Machines["secure-0"]
+	t.Cleanup(func() {
+		if err := firmware.SetSecureBoot(true); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, before := range []bool{true, false} {
+		t.Run(fmt.Sprintf("on before: %t", before), func(t *testing.T) {
+			if err := firmware.SetSecureBoot(before); err != nil {
+				t.Fatal(err)
+			}
+			said := deploysSecurely(ctx, t, image, before)
+			after, err := firmware.SecureBoot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.Next != before {
+				t.Errorf("after the tear-down secure boot is %t, and it was %t before the instance", after.Next, before)
+			}
+			if !strings.Contains(said, "secure boot: on, for the instance") || strings.Contains(said, "secure boot: off") == before {
+				t.Errorf("the history says\n%s", said)
+			}
+		})
+	}
+}
+
+// deploysSecurely deploys an instance that asks for secure boot, which may be on before, sees that it is on, and tears the instance down.
+// It returns the node's history.
+func deploysSecurely(ctx context.Context, t *testing.T, image operator.Image, before bool) string {
+	t.Helper()
+	o := theRack.Operator
 	id := enrolled(ctx, t, "secure-0", byMedium("http"))
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.SetImage(ctx, id, signedImage(ctx, t)); err != nil {
+	if err := o.SetImage(ctx, id, image); err != nil {
 		t.Fatal(err)
 	}
 	if err := o.Set(ctx, id, "/instance_info/capabilities", map[string]any{"secure_boot": "true"}); err != nil {
@@ -183,22 +216,15 @@ func TestInstanceBySecureBoot(t *testing.T) {
 	began := time.Now()
 	deployed(ctx, t, id, "secure-0")
 	t.Logf("%.0f s from the request to the instance's words", time.Since(began).Seconds())
-	// As with Ironic it is switched on for the instance, after the ramdisk.
-	if _, err := console.Wait(ctx, secureKernel); err != nil {
-		t.Errorf("the instance's kernel does not say that secure boot is on: %v", err)
-	}
-	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
-		t.Fatal(err)
-	}
-	said := historyOf(ctx, t, id)
-	for _, want := range []string{"secure boot: on, for the instance", "secure boot: off"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the history does not say %q:\n%s", want, said)
+	// As with Ironic it is switched on for the instance, after the ramdisk. Where it was on before, the ramdisk's kernel says so, too.
+	kernels := map[bool]int{true: 2, false: 1}[before]
+	for range kernels {
+		if _, err := console.Wait(ctx, secureKernel); err != nil {
+			t.Errorf("the instance's kernel does not say that secure boot is on: %v", err)
 		}
 	}
+	undeployed(ctx, t, id)
+	return historyOf(ctx, t, id)
 }
 
 // historyOf is what the history of a node says, a line an event.
