@@ -76,7 +76,7 @@ func TestLoaders(t *testing.T) {
 		return
 	}
 	t.Run("UEFI with the keys of Microsoft by shim and GRUB", func(t *testing.T) { byGRUB(t, kernel, grub) })
-	t.Run("UEFI by GRUB, once its address is known", func(t *testing.T) { byGRUBOnceKnown(t, kernel, grub) })
+	t.Run("UEFI by GRUB once its address is known", func(t *testing.T) { byGRUBOnceKnown(t, kernel, grub) })
 	t.Run("BIOS by pxelinux", func(t *testing.T) { byPXELinux(t, pxelinux) })
 }
 
