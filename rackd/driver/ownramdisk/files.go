@@ -50,12 +50,12 @@ type Rack interface {
 // Arch is the architecture of a node's machine: as its cpu_arch says, or else as the kernel that the rack has for it does; empty: nothing
 // says it.
 func Arch(n *node.Document, rack Rack, rescue bool) string {
-	own := KernelField
+	own := n.DriverString(KernelField)
 	if rescue {
-		own = RescueKernel
+		own = n.DriverString(RescueKernel)
 	}
 	arch, _ := n.Properties["cpu_arch"].(string)
-	if arch == "" && rack != nil && n.DriverString(own) == "" {
+	if arch == "" && rack != nil && own == "" {
 		arch = rack.Arch(n, rescue)
 	}
 	return arch
