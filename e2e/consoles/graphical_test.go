@@ -71,33 +71,48 @@ func enabled(t *testing.T, rack *stack.Stack, m operator.Machine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := rack.Endpoint + "/v1/nodes/" + id + "/states/console"
-	ask := func(method, body string) string {
-		r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		raw, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode >= 300 {
-			t.Fatalf("%s: %s %s %v", method, resp.Status, raw, err)
-		}
-		return string(raw)
-	}
-	ask(http.MethodPut, `{"enabled":true}`)
+	enable(t, rack, "", id)
+	return id
+}
+
+// enable enables a node's graphical console, with a token where the API wants one.
+func enable(t *testing.T, rack *stack.Stack, token, node string) {
+	t.Helper()
+	path := "/v1/nodes/" + node + "/states/console"
+	asked(t, rack, token, http.MethodPut, path, `{"enabled":true}`)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		shown := ask(http.MethodGet, "")
+		shown := string(asked(t, rack, token, http.MethodGet, path, ""))
 		if strings.Contains(shown, `"type":"vnc"`) {
-			return id
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the console is not enabled: %s", shown)
 		}
 	}
+}
+
+// asked asks the API, with a token unless that is empty.
+func asked(t *testing.T, rack *stack.Stack, token, method, path, body string) []byte {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, rack.Endpoint+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("X-Auth-Token", token)
+	}
+	r.Header.Set("X-OpenStack-Ironic-API-Version", operator.Microversion)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, raw, err)
+	}
+	return raw
 }
 
 // command builds ironyard.

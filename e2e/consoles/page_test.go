@@ -22,7 +22,6 @@ import (
 	central "github.com/ironyard/ironyard/central/daemon"
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/operator"
-	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
 )
 
@@ -206,13 +205,7 @@ func TestTokenInABrowser(t *testing.T) {
 	if err := json.Unmarshal(asked(t, rack, admin, http.MethodPost, "/v1/nodes", `{"name":"guarded","driver":"fake-hardware","console_interface":"fake-graphical"}`), &made); err != nil {
 		t.Fatal(err)
 	}
-	const console = "/v1/nodes/guarded/states/console"
-	asked(t, rack, admin, http.MethodPut, console, `{"enabled":true}`)
-	for end := time.Now().Add(time.Minute); !strings.Contains(string(asked(t, rack, admin, http.MethodGet, console, "")), `"type":"vnc"`); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the console is not enabled")
-		}
-	}
+	enable(t, rack, admin, made.UUID)
 
 	page := newBrowser(t)
 	page.open(rack.Endpoint + "/console/guarded")
@@ -230,28 +223,6 @@ func TestTokenInABrowser(t *testing.T) {
 	if strings.Contains(kept, admin) || strings.Contains(kept, admin[:20]) {
 		t.Errorf("the browser keeps the token: %s", kept)
 	}
-}
-
-// asked asks the API with a token.
-func asked(t *testing.T, rack *stack.Stack, token, method, path, body string) []byte {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, rack.Endpoint+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Auth-Token", token)
-	r.Header.Set("X-OpenStack-Ironic-API-Version", operator.Microversion)
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, raw, err)
-	}
-	return raw
 }
 
 // gives types a token into the page's field, and presses its button.
