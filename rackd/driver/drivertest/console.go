@@ -133,11 +133,12 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// types types a text and waits until the machine has it.
+// types types a text and waits until the machine has it, once more than before.
 func (s *SerialPort) types(t *testing.T, line driver.Line, text string) {
 	t.Helper()
+	before := len(s.Typed())
 	must(t, s.machine(), "Write", line.Write(within(t), []byte(text)))
-	until(t, "what was typed", func() bool { return strings.HasSuffix(s.Typed(), text) })
+	until(t, "what was typed", func() bool { return strings.HasSuffix(s.Typed()[before:], text) })
 }
 
 func checkConsoleFields(t *testing.T, s *SerialPort) {
