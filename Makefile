@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -37,7 +37,7 @@ help:
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
-packages-build packages-rack packages-test packages-hardware packages-tempest packages-python-agent:
+packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent:
 	@ops/setup/packages.sh $(@:packages-%=%)
 
 build: packages-build
@@ -135,7 +135,7 @@ chaos: packages-test
 fuzz:
 	ops/setup/fuzz.sh $(FUZZTIME)
 
-bench: packages-test
+bench: packages-bench
 	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 60m ./central/... ./rackd/... ./agent/... ./protocol/... ./e2e/bench/...
 
 docs:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,4 +95,147 @@ func BenchmarkPrepareImage(b *testing.B) {
 		}
 	}
 	b.ReportMetric(100*log.seconds/time.Since(began).Seconds(), "%-read-back")
+}
+
+// BenchmarkBesideQemuImg writes an image of 2 GiB, three eighths of it used, from a server on loopback to a file in the place of a disk: by
+// the agent, with checksum and read-back, and as people do by hand, with neither: `curl` and `dd` for raw, `curl` into memory and
+// `qemu-img convert` for qcow2. They write in turn, and until the data is on the medium. ratio is the agent's speed as a part of theirs.
+// Processor time is that of the programs that write, without the server.
+func BenchmarkBesideQemuImg(b *testing.B) {
+	if bench := os.Getenv("IRONYARD_BENCH_WRITER"); bench != "" {
+		writeForBench(b, bench)
+		return
+	}
+	for _, name := range []string{"qemu-img", "curl", "sfdisk"} {
+		if _, err := exec.LookPath(name); err != nil {
+			b.Skip("needs qemu-utils, curl and fdisk (Debian's packages)")
+		}
+	}
+	const size = 2 << 30
+	dir := b.TempDir()
+	raw := filepath.Join(dir, "raw")
+	benchImage(b, raw, size)
+	s := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer s.Close()
+	for _, kind := range []struct {
+		name, format string
+		convert      []string
+	}{{"raw", "raw", nil}, {"qcow2", "qcow2", []string{}}, {"compressed", "qcow2", []string{"-c"}}} {
+		b.Run(kind.name, func(b *testing.B) {
+			image := filepath.Join(dir, kind.name)
+			if kind.convert != nil {
+				do(b, "qemu-img", append([]string{"convert", "-W", "-m", "2", "-f", "raw", "-O", "qcow2", raw, image}, kind.convert...)...)
+			}
+			b.SetBytes(size)
+			for b.Loop() {
+				var took, processor [2][]float64
+				for range 3 {
+					for i, write := range []func(disk string) *exec.Cmd{
+						func(disk string) *exec.Cmd { return agentWriter(b, disk, image, kind.format, s.URL+"/"+kind.name) },
+						func(disk string) *exec.Cmd { return handWriter(kind.format, disk, s.URL+"/"+kind.name) },
+					} {
+						disk := filepath.Join(dir, "disk")
+						do(b, "truncate", "-s", "0", disk)
+						do(b, "truncate", "-s", fmt.Sprint(size+64<<20), disk)
+						cmd := write(disk)
+						began := time.Now()
+						if out, err := cmd.CombinedOutput(); err != nil {
+							b.Fatalf("%v: %s", err, out)
+						}
+						took[i] = append(took[i], time.Since(began).Seconds())
+						processor[i] = append(processor[i], (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
+						do(b, "cmp", "-i", "1048576", "-n", fmt.Sprint(size-2<<20), raw, disk) // the agent moves the copy of the partition table
+					}
+				}
+				for _, list := range append(took[:], processor[:]...) {
+					slices.Sort(list)
+				}
+				b.ReportMetric(took[1][1]/took[0][1], "ratio")
+				b.ReportMetric(size/1e6/took[0][1], "agent-MB/s")
+				b.ReportMetric(size/1e6/took[1][1], "peer-MB/s")
+				b.ReportMetric(processor[0][1], "agent-cpu-s")
+				b.ReportMetric(processor[1][1], "peer-cpu-s")
+			}
+		})
+	}
+}
+
+// benchImage makes a raw image: of each MiB of its first half three quarters are used, and half of that compresses well.
+func benchImage(b *testing.B, path string, size int64) {
+	b.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		b.Fatal(err)
+	}
+	random, piece := rand.NewChaCha8([32]byte{2}), make([]byte, 768<<10)
+	for at := int64(1 << 20); at < size/2; at += 1 << 20 {
+		random.Read(piece[:len(piece)/2])
+		copy(piece[len(piece)/2:], bytes.Repeat(piece[:64], len(piece)/2/64))
+		if _, err := f.WriteAt(piece, at); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sfdisk", "--quiet", path)
+	cmd.Stdin = strings.NewReader("label: gpt\nsize=1000MiB\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("sfdisk: %v: %s", err, out)
+	}
+}
+
+func do(b *testing.B, name string, args ...string) {
+	b.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		b.Fatalf("%s %v: %v: %s", name, args, err, out)
+	}
+}
+
+// agentWriter is this program once more, which writes an image by writeForBench.
+func agentWriter(b *testing.B, disk, image, format, url string) *exec.Cmd {
+	b.Helper()
+	f, err := os.Open(image)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkBesideQemuImg$", "-test.benchtime=1x")
+	cmd.Env = append(os.Environ(), "IRONYARD_BENCH_WRITER="+strings.Join([]string{disk, format, hex.EncodeToString(sum.Sum(nil)), url}, " "))
+	return cmd
+}
+
+// writeForBench writes what agentWriter has asked for. A qcow2 file is kept in memory, as in the ramdisk.
+func writeForBench(b *testing.B, asked string) {
+	f := strings.Fields(asked)
+	info, err := os.Stat(f[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "ironyard-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	d := &Deployer{Machine: both{{Name: f[0], Size: info.Size()}}, Log: slog.New(slog.DiscardHandler), EFIVars: dir,
+		Images: &image.Writer{Client: &http.Client{Transport: &http.Transport{}}, SpoolDir: dir, SpoolLimit: func() int64 { return 4 << 30 }}}
+	p := agentapi.PrepareImageParams{ImageInfo: agentapi.ImageInfo{ID: "i", URLs: []string{f[3]}, HashAlgo: "sha256", HashValue: f[2], DiskFormat: f[1], MinDiskBytes: 1}}
+	for b.Loop() {
+		if _, err := d.Prepare(b.Context(), p, ignore); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// handWriter does by hand what the agent does, without a checksum and without reading back.
+func handWriter(format, disk, url string) *exec.Cmd {
+	if format == "raw" {
+		return exec.Command("sh", "-ec", `curl -sSf "$1" | dd of="$2" bs=1M iflag=fullblock conv=notrunc,fsync status=none`, "sh", url, disk)
+	}
+	return exec.Command("sh", "-ec", `f=$(mktemp -p /dev/shm); trap 'rm -f "$f"' EXIT; curl -sSf -o "$f" "$1"; qemu-img convert -n -W -f "$3" -O raw "$f" "$2"; sync "$2"`, "sh", url, disk, format)
 }

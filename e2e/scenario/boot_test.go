@@ -15,6 +15,12 @@ import (
 // pair is a boot and a deploy interface on a machine of the rack, and why it is refused; empty: it deploys.
 type pair struct{ machine, boot, deploy, refused string }
 
+// What an instance without a disk is.
+const (
+	byFiles = "ramdisk" // a kernel and a ramdisk
+	byImage = "ramdisk of an image"
+)
+
 // pairs are those that firmware here can show. Firmware of http-0 alone is told URLs by its BMC.
 func pairs() (list []pair) {
 	boots := map[string][]string{
@@ -24,7 +30,7 @@ func pairs() (list []pair) {
 	}
 	for _, machine := range []string{"bios-0", "uefi-0", "http-0"} {
 		for _, boot := range boots[machine] {
-			for _, deploy := range []string{"direct", "iscsi", "ramdisk"} {
+			for _, deploy := range []string{"direct", "iscsi", byFiles, byImage} {
 				list = append(list, pair{machine, boot, deploy, refusal(machine, boot, deploy)})
 			}
 		}
@@ -37,7 +43,7 @@ func refusal(machine, boot, deploy string) string {
 	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https"; {
 	case machine == "bios-0" && byHTTP:
 		return "UEFI"
-	case deploy == "ramdisk" && (boot == "http" || boot == "redfish-https" || boot == "redfish-virtual-media"):
+	case deploy == byFiles && (boot == "http" || boot == "redfish-https" || boot == "redfish-virtual-media"):
 		return "ramdisk"
 	}
 	return ""
@@ -49,12 +55,12 @@ func TestEveryPairBoots(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
 		t.Skip("takes half an hour: make boot runs it")
 	}
-	table := []string{fmt.Sprintf("%-8s %-22s %-8s %s", "machine", "boot", "deploy", "from the request to the instance's words")}
+	table := []string{fmt.Sprintf("%-8s %-22s %-20s %s", "machine", "boot", "deploy", "from the request to the instance's words")}
 	for _, p := range pairs() {
 		t.Run(p.machine+"/"+p.boot+"/"+p.deploy, func(t *testing.T) {
 			result := "failed"
 			defer func() {
-				table = append(table, fmt.Sprintf("%-8s %-22s %-8s %s", p.machine, p.boot, p.deploy, result))
+				table = append(table, fmt.Sprintf("%-8s %-22s %-20s %s", p.machine, p.boot, p.deploy, result))
 			}()
 			result = p.run(limit(t, 10*time.Minute), t)
 		})
@@ -62,20 +68,33 @@ func TestEveryPairBoots(t *testing.T) {
 	fmt.Println(strings.Join(table, "\n"))
 }
 
+// own are the fields of an instance without a disk; nil: it has one.
+func (p pair) own(t *testing.T) map[string]string {
+	t.Helper()
+	switch p.deploy {
+	case byFiles:
+		return ownFiles()
+	case byImage:
+		return ownCD(t)
+	}
+	return nil
+}
+
 // run returns how long the pair took, or why it was refused.
 func (p pair) run(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	o := theRack.Operator
 	id := enrolled(ctx, t, p.machine, func(m *operator.Machine) {
-		m.Interfaces = map[string]string{"boot": p.boot, "deploy": p.deploy}
+		deploy, _, _ := strings.Cut(p.deploy, " ")
+		m.Interfaces = map[string]string{"boot": p.boot, "deploy": deploy}
 	})
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	words := marker
-	if p.deploy == "ramdisk" {
+	if own := p.own(t); own != nil {
 		words = ownCommandLine
-		for field, value := range map[string]string{"kernel": theRack.ImageURL(ownKernel), "ramdisk": theRack.ImageURL(ownRamdisk), "ramdisk_kernel_arguments": "console=ttyS0 ironyard.test=own"} {
+		for field, value := range own {
 			if err := o.Set(ctx, id, "/instance_info/"+field, value); err != nil {
 				t.Fatal(err)
 			}

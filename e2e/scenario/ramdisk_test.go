@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,44 @@ import (
 // The instance's kernel says on the console what it was started with.
 var ownCommandLine = regexp.MustCompile(`Kernel command line: .*root=/dev/ram0 .*ironyard.test=own.*`)
 
+// ownImage is the name of the image of a CD that starts the same kernel and ramdisk by GRUB, on both firmwares.
+const ownImage = "own.iso"
+
+// ownFiles are the fields of an instance that is a kernel and a ramdisk.
+func ownFiles() map[string]string {
+	return map[string]string{"kernel": theRack.ImageURL(ownKernel), "ramdisk": theRack.ImageURL(ownRamdisk), "ramdisk_kernel_arguments": "console=ttyS0 ironyard.test=own"}
+}
+
+// ownCD are those of an instance that is an image of a CD, which is made at the first call.
+func ownCD(t *testing.T) map[string]string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(imageFolder, ownImage)); err == nil {
+		return map[string]string{"boot_iso": theRack.ImageURL(ownImage)}
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "boot/grub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{ownKernel, ownRamdisk} {
+		content, err := os.ReadFile(filepath.Join(imageFolder, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), content, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := "linux /" + ownKernel + " root=/dev/ram0 console=ttyS0 ironyard.test=own\ninitrd /" + ownRamdisk + "\nboot\n"
+	if err := os.WriteFile(filepath.Join(dir, "boot/grub/grub.cfg"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(imageFolder, ownImage)
+	if out, err := exec.Command("grub-mkrescue", "-o", made, dir).CombinedOutput(); err != nil {
+		t.Fatalf("grub-mkrescue: %v: %s", err, out)
+	}
+	return map[string]string{"boot_iso": theRack.ImageURL(ownImage)}
+}
+
 // A machine runs a kernel and a ramdisk of its own from the network, and runs them again after a reboot, also when one of
 // the rackds is gone. make hardware runs it.
 func TestRamdiskByNetwork(t *testing.T) {
@@ -21,52 +61,65 @@ func TestRamdiskByNetwork(t *testing.T) {
 		t.Skip("it takes minutes: make hardware runs it")
 	}
 	for _, name := range []string{"bios-0", "uefi-0"} {
-		t.Run(name, func(t *testing.T) {
-			ctx := limit(t, 8*time.Minute)
-			o := theRack.Operator
-			id := enrolled(ctx, t, name, func(m *operator.Machine) { m.Interfaces = map[string]string{"deploy": "ramdisk"} })
-			if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Run(name, func(t *testing.T) { runsAgain(t, name, "ipxe", ownFiles()) })
+	}
+}
+
+// A machine runs an image of a CD, which its firmware reads over the network by iPXE or in the drive of its BMC. make hardware runs it.
+func TestRamdiskOfAnImage(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes minutes: make hardware runs it")
+	}
+	for _, name := range []string{"bios-0", "uefi-0"} {
+		for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
+			t.Run(name+"/"+boot, func(t *testing.T) { runsAgain(t, name, boot, ownCD(t)) })
+		}
+	}
+}
+
+// runsAgain deploys what has no disk, and reboots it with one rackd less.
+func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
+	ctx := limit(t, 8*time.Minute)
+	o := theRack.Operator
+	id := enrolled(ctx, t, name, func(m *operator.Machine) { m.Interfaces = map[string]string{"boot": boot, "deploy": "ramdisk"} })
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	for field, value := range fields {
+		if err := o.Set(ctx, id, "/instance_info/"+field, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := func(after string) {
+		t.Helper()
+		console, began := consoleFromNow(t, name), time.Now()
+		switch after {
+		case "the deploy":
+			if err := o.Ask(ctx, id, "active", nil); err != nil {
 				t.Fatal(err)
 			}
-			for field, value := range map[string]string{"kernel": theRack.ImageURL(ownKernel), "ramdisk": theRack.ImageURL(ownRamdisk), "ramdisk_kernel_arguments": "console=ttyS0 ironyard.test=own"} {
-				if err := o.Set(ctx, id, "/instance_info/"+field, value); err != nil {
-					t.Fatal(err)
-				}
-			}
-			runs := func(after string) {
-				t.Helper()
-				console, began := consoleFromNow(t, name), time.Now()
-				switch after {
-				case "the deploy":
-					if err := o.Ask(ctx, id, "active", nil); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := o.Wait(ctx, id, provision.Active); err != nil {
-						t.Fatal(err)
-					}
-				default:
-					if err := o.Power(ctx, id, "rebooting"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				line, err := console.Wait(ctx, ownCommandLine)
-				if err != nil {
-					t.Fatalf("after %s no kernel of the instance on the console: %v", after, err)
-				}
-				if strings.Contains(line, "ipa-api-url") {
-					t.Errorf("the instance is told whom agents call: %s", line)
-				}
-				t.Logf("after %s its kernel runs %.1f s later", after, time.Since(began).Seconds())
-			}
-			runs("the deploy")
-			alone(t) // the rackd that is left may be the one that has not deployed it
-			runs("a reboot")
-			if err := o.Ask(ctx, id, "deleted", nil); err != nil {
+			if _, err := o.Wait(ctx, id, provision.Active); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := o.Wait(ctx, id, provision.Available); err != nil {
+		default:
+			if err := o.Power(ctx, id, "rebooting"); err != nil {
 				t.Fatal(err)
 			}
-		})
+		}
+		line, err := console.Wait(ctx, ownCommandLine)
+		if err != nil {
+			t.Fatalf("after %s no kernel of the instance on the console: %v", after, err)
+		}
+		if strings.Contains(line, "ipa-api-url") {
+			t.Errorf("the instance is told whom agents call: %s", line)
+		}
+		t.Logf("after %s its kernel runs %.1f s later", after, time.Since(began).Seconds())
+	}
+	runs("the deploy")
+	alone(t) // the rackd that is left may be the one that has not deployed it
+	runs("a reboot")
+	undeployed(ctx, t, id)
+	if in := theRack.BMC(name).Inserted(); in != "" {
+		t.Errorf("after the tear-down the drive holds %s", in)
 	}
 }

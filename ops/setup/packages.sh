@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that a target needs and that are missing.
-#   packages.sh build|rack|test|hardware|tempest|python-agent
+#   packages.sh build|rack|test|hardware|bench|tempest|python-agent
 # Without apt-get, or without root, it prints which are missing and fails.
 set -eu
 build="gcc libc6-dev ca-certificates make zstd kmod"
 rack="$build qemu-system-x86 qemu-utils qemu-block-extra ovmf ipxe ipxe-qemu iproute2 dosfstools mtools fdisk grub-efi-amd64-bin grub-pc-bin grub-common cpio openipmi"
 tests="$rack qemu-system-arm qemu-efi-aarch64 dnsmasq-base busybox postgresql python3-ironicclient python3-openstacksdk spin radvd prometheus tgt libiscsi-bin xorriso openssl sbsigntool python3-sushy ipmitool snmp snmpd snmpsim libvirt-daemon libvirt-clients openssh-server python3-pyghmi mmdebstrap e2fsprogs xfsprogs xz-utils docker-registry swift-proxy swift-account swift-container swift-object python3-swiftclient python3-botocore ndisc6 isc-dhcp-client ansible-core curl websockify vncsnapshot"
 hardware="$tests novnc chromium-driver"
+bench="$tests nginx-light"
 tempest="$build python3-keystone python3-tempest tempest ironic-tempest-plugin"
 agent="$build debootstrap cpio"
 case "${1:-}" in
@@ -14,9 +15,10 @@ build) want=$build ;;
 rack) want=$rack ;;
 test) want=$tests ;;
 hardware) want=$hardware ;;
+bench) want=$bench ;;
 tempest) want=$tempest ;;
 python-agent) want=$agent ;;
-*) echo "usage: packages.sh build|rack|test|hardware|tempest|python-agent" >&2; exit 2 ;;
+*) echo "usage: packages.sh build|rack|test|hardware|bench|tempest|python-agent" >&2; exit 2 ;;
 esac
 missing=
 for p in $want; do

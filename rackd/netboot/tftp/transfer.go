@@ -1,6 +1,7 @@
 package tftp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ const (
 	// given up.
 	timeout = 2 * time.Second
 	retries = 5
+	// ahead is how many bytes of a file are read at once: a block is small, and its call of the system shows in the rate.
+	ahead = 64 << 10
 )
 
 var errGivenUp = errors.New("the peer does not answer")
@@ -49,7 +52,7 @@ func (t *transfer) send(ctx context.Context, r request, content io.Reader, size 
 			return 0, err
 		}
 	}
-	buf := make([]byte, 4+block)
+	content, buf := bufio.NewReaderSize(content, ahead), make([]byte, 4+block)
 	for number := uint16(1); ; number++ { // it begins at 0 again in large files
 		m, err := io.ReadFull(content, buf[4:])
 		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
