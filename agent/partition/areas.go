@@ -18,8 +18,8 @@ func Areas(d Disk) []Area {
 	seen := map[Area]bool{}
 	var out []Area
 	add := func(start, end int64) {
-		a := Area{start, end}
-		if start < 0 || end <= start || end > d.Size() || seen[a] || len(out) == maxAreas {
+		a := Area{start, min(end, d.Size())} // the kernel cuts what reaches beyond the end of the disk
+		if start < 0 || a.End <= start || seen[a] || len(out) == maxAreas {
 			return
 		}
 		seen[a] = true
@@ -41,7 +41,7 @@ func Areas(d Disk) []Area {
 	first := make([]byte, 512)
 	if _, err := d.ReadAt(first, 0); err == nil && first[510] == 0x55 && first[511] == 0xaa {
 		for i := range 4 {
-			start, end, kind := mbrArea(first, i, 0)
+			start, end, kind := mbrArea(d, first, i, 0)
 			add(start, end)
 			if kind == 0x05 || kind == 0x0f || kind == 0x85 {
 				logicalAreas(d, start, add)
@@ -77,11 +77,11 @@ func gptAreas(d Disk, sector, at int64, add func(start, end int64)) {
 	}
 }
 
-// mbrArea is entry i of a boot record, whose sectors count from base; kind is its type.
-func mbrArea(record []byte, i int, base int64) (start, end int64, kind byte) {
+// mbrArea is entry i of a boot record, whose sectors are the disk's own and count from base; kind is its type.
+func mbrArea(d Disk, record []byte, i int, base int64) (start, end int64, kind byte) {
 	e := record[mbrTable+16*i : mbrTable+16*i+16]
-	start = base + int64(le.Uint32(e[8:]))*512
-	return start, start + int64(le.Uint32(e[12:]))*512, e[4]
+	start = base + int64(le.Uint32(e[8:]))*d.SectorSize()
+	return start, start + int64(le.Uint32(e[12:]))*d.SectorSize(), e[4]
 }
 
 // logicalAreas follows the chain of extended boot records: in each, the first entry is a logical
@@ -95,9 +95,9 @@ func logicalAreas(d Disk, extended int64, add func(start, end int64)) {
 		if _, err := d.ReadAt(record, at); err != nil || record[510] != 0x55 || record[511] != 0xaa {
 			return
 		}
-		start, end, _ := mbrArea(record, 0, at)
+		start, end, _ := mbrArea(d, record, 0, at)
 		add(start, end)
-		next, _, kind := mbrArea(record, 1, extended)
+		next, _, kind := mbrArea(d, record, 1, extended)
 		if kind == 0 || next <= extended {
 			return
 		}

@@ -44,6 +44,40 @@ func TestAreas(t *testing.T) {
 	}
 }
 
+// An MBR counts in the disk's own sectors, and the kernel cuts a partition that reaches beyond the end of the disk. Both kinds
+// have a superblock at their end.
+func TestAreasOfAnMBRAsTheKernelSeesThem(t *testing.T) {
+	const size = 64 * mb
+	set := func(data []byte, at, i int, kind byte, start, n uint32) {
+		data[at+510], data[at+511] = 0x55, 0xaa
+		e := data[at+mbrTable+16*i:]
+		e[4] = kind
+		le.PutUint32(e[8:], start)
+		le.PutUint32(e[12:], n)
+	}
+	fourK, cut := &memory{data: make([]byte, size), sector: 4096}, &memory{data: make([]byte, size), sector: 512}
+	set(fourK.data, 0, 0, 0x83, 256, 1024)
+	set(fourK.data, 0, 1, 0x05, 2048, 4096)
+	set(fourK.data, 8*mb, 0, 0x83, 256, 512)
+	set(fourK.data, 8*mb, 1, 0x05, 1024, 1024)
+	set(fourK.data, 12*mb, 0, 0x83, 256, 512)
+	set(cut.data, 0, 0, 0x83, 4096, 2*size/512)
+	for _, c := range []struct {
+		name string
+		disk *memory
+		want []Area
+	}{
+		{"sectors of 4 KiB", fourK, []Area{{mb, 5 * mb}, {8 * mb, 24 * mb}, {9 * mb, 11 * mb}, {13 * mb, 15 * mb}}},
+		{"beyond the end", cut, []Area{{2 * mb, size}}},
+	} {
+		got := Areas(c.disk)
+		slices.SortFunc(got, func(a, b Area) int { return int(a.Start - b.Start) })
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: found %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func FuzzAreas(f *testing.F) {
 	f.Add(make([]byte, 4096), make([]byte, 4096))
 	f.Fuzz(func(t *testing.T, head, tail []byte) {
