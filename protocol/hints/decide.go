@@ -69,14 +69,14 @@ func (r Rules) Decide(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) (Decisi
 	d.Image, d.NoImage = r.Root.Choose(open, r.MinBytes)
 	usable := r.Root.Usable(all)
 	for _, disk := range disks {
-		path := slices.IndexFunc(d.Erased, func(o agentapi.Disk) bool { return Same(disk, o) })
+		erased := slices.IndexFunc(d.Erased, func(o agentapi.Disk) bool { return path(disk, o) })
 		switch {
 		case !in(open, disk):
 			d.Spared = append(d.Spared, Spared{disk, "skip_block_devices keeps it"})
 		case !in(usable, disk):
 			d.Spared = append(d.Spared, Spared{disk, "it is removable, and no root device hint names it"})
-		case path >= 0:
-			d.Spared = append(d.Spared, Spared{disk, "it is another path to " + d.Erased[path].Name})
+		case erased >= 0:
+			d.Spared = append(d.Spared, Spared{disk, "it is another path to " + d.Erased[erased].Name})
 		default:
 			d.Erased = append(d.Erased, disk)
 		}
@@ -87,7 +87,7 @@ func (r Rules) Decide(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) (Decisi
 			d.Spared = append(d.Spared, Spared{u.Disk, "skip_block_devices keeps it"})
 		case !in(usable, u.Disk):
 			d.Spared = append(d.Spared, Spared{u.Disk, "it is removable, and no root device hint names it"})
-		case slices.ContainsFunc(d.Erased, func(o agentapi.Disk) bool { return Same(u.Disk, o) }):
+		case slices.ContainsFunc(d.Erased, func(o agentapi.Disk) bool { return path(u.Disk, o) }):
 			d.Spared = append(d.Spared, Spared{u.Disk, "it is another path to a disk that is erased"})
 		default:
 			d.Unerased = append(d.Unerased, u)

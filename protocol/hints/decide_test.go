@@ -64,3 +64,24 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+// Drives of one maker may all have the same world wide name. Such a drive is erased: only its serial number says that it is not
+// another path. To keep one keeps all of them.
+func TestDisksOfOneNameAreAllErased(t *testing.T) {
+	disks := []agentapi.Disk{
+		{Name: "/dev/sda", Size: 480 << 30, Serial: "S1", WWN: "0x5000000000000000", WWNWithExtension: "0x5000000000000000"},
+		{Name: "/dev/sdb", Size: 480 << 30, Serial: "S2", WWN: "0x5000000000000000", WWNWithExtension: "0x5000000000000000"},
+		{Name: "/dev/sdc", Size: 480 << 30, Serial: "S2", WWN: "0x5000000000000000", WWNWithExtension: "0x5000000000000000"},
+	}
+	d, err := Rules{}.Decide(disks, nil)
+	if err != nil || len(d.Erased) != 2 || d.Erased[0].Serial != "S1" || d.Erased[1].Serial != "S2" {
+		t.Errorf("erased %v, spared %v, %v", d.Erased, d.Spared, err)
+	}
+	kept, err := ParseKept([]any{map[string]any{"serial": "S1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := (Rules{Kept: kept}).Decide(disks, nil); err != nil || len(d.Erased) != 0 {
+		t.Errorf("one is kept: erased %v, %v", d.Erased, err)
+	}
+}

@@ -140,17 +140,24 @@ func ParseKept(raw any) (Kept, error) {
 }
 
 // UnknownError says that a disk which is to be kept cannot be told from the others.
-type UnknownError struct{ Key, Hint string }
+type UnknownError struct {
+	Key, Hint string
+	Disk      string // the disk that may be the one, of those that show no Key; empty: no disk shows it
+}
 
 func (e *UnknownError) Error() string {
+	if e.Disk != "" {
+		return fmt.Sprintf("skip_block_devices keeps a disk by %s, and no disk of this machine has it; %s shows no %s and may be that disk: nothing is written, because the agent cannot tell; name the disk to keep by another property",
+			e.Hint, e.Disk, e.Key)
+	}
 	return fmt.Sprintf("skip_block_devices keeps a disk by %s, but no disk of this machine shows its %s: nothing is written, because the agent cannot tell which disk to keep; name that disk by another property", e.Hint, e.Key)
 }
 
 // FaultType names the error as ironic-python-agent does.
 func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
 
-// Check returns an *UnknownError for a hint whose property none of the disks has. Without disks
-// there is nothing to tell apart.
+// Check returns an *UnknownError for a hint whose property none of the disks has. So it does for a hint that fits no disk and
+// may mean one that hides what names it. Without disks there is nothing to tell apart.
 func (k Kept) Check(disks []agentapi.Disk) error {
 	for _, h := range k {
 		for _, r := range h.rules {
@@ -158,11 +165,40 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 				return slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
 			})
 			if !shown && len(disks) > 0 {
-				return &UnknownError{r.key, r.text}
+				return &UnknownError{Key: r.key, Hint: r.text}
+			}
+		}
+		if slices.ContainsFunc(disks, h.Match) {
+			continue
+		}
+		for _, d := range disks {
+			if r, may := h.mayMean(d); may {
+				return &UnknownError{r.key, r.text, d.Name}
 			}
 		}
 	}
 	return nil
+}
+
+// inherent are the hints by what each disk has, whether the machine shows it or not.
+var inherent = []string{"by_path", "serial", "wwn", "wwn_with_extension"}
+
+// mayMean reports whether a disk may be the one that the hints name: it does not show the property of one of them, which is
+// returned, and fits the others. Removable disks are not written to unless they are named themselves.
+func (h Hints) mayMean(d agentapi.Disk) (lacks rule, may bool) {
+	if d.Removable {
+		return rule{}, false
+	}
+	for _, r := range h.rules {
+		shown := slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
+		switch {
+		case !shown && slices.Contains(inherent, r.key):
+			lacks, may = r, true
+		case !(Hints{[]rule{r}}).Match(d):
+			return rule{}, false
+		}
+	}
+	return lacks, may
 }
 
 // without leaves out the hints that match a disk which nothing can be written to: they keep that one.
@@ -193,6 +229,12 @@ func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
 	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
 		return slices.ContainsFunc(kept, func(other agentapi.Disk) bool { return d.Name == other.Name || Same(d, other) })
 	})
+}
+
+// path reports whether two devices are paths to one disk, for what is then not erased: also their serial numbers agree. There
+// are disks whose maker gave all of them one name.
+func path(a, b agentapi.Disk) bool {
+	return Same(a, b) && (a.Serial == "" || b.Serial == "" || strings.EqualFold(a.Serial, b.Serial))
 }
 
 // Same reports whether two devices are paths to one disk: they have one world wide name.

@@ -146,7 +146,11 @@ func TestKeptDiskThatCannotBeTold(t *testing.T) {
 		want string
 	}{
 		{map[string]any{"serial": "other"}, ""},
-		{map[string]any{"by_path": "/dev/disk/by-path/x"}, ""},
+		{map[string]any{"by_path": "/dev/disk/by-path/x"}, "/dev/sda shows no by_path and may be that disk"},
+		{map[string]any{"by_path": "/dev/disk/by-path/x", "serial": "S3"}, "/dev/sdc shows no by_path"},
+		{map[string]any{"by_path": "/dev/disk/by-path/x", "serial": "S2"}, ""},
+		{map[string]any{"by_path": "/dev/disk/by-path/pci-0000:00:1f.2"}, ""},
+		{map[string]any{"model": "x", "vendor": "x"}, ""},
 		{map[string]any{"wwn_vendor_extension": "0x1"}, "no disk of this machine shows its wwn_vendor_extension"},
 		{map[string]any{"serial": "S1", "wwn_vendor_extension": "0x1"}, "wwn_vendor_extension"},
 	} {
