@@ -32,6 +32,8 @@ type Disk struct {
 	// what is told here must not be forgotten.
 	failed  error
 	samples samples
+	// fallocate is unix.Fallocate but in tests.
+	fallocate func(fd int, mode uint32, off, n int64) error
 }
 
 // Open opens a disk exclusively for writing.
@@ -40,7 +42,7 @@ func Open(path string) (*Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening disk: %w", err)
 	}
-	d := &Disk{name: path, sector: 512, size: st.Size(), block: st.Mode()&fs.ModeDevice != 0}
+	d := &Disk{name: path, sector: 512, size: st.Size(), block: st.Mode()&fs.ModeDevice != 0, fallocate: unix.Fallocate}
 	flags := os.O_RDWR
 	if d.block {
 		// Without O_CREAT this asks the kernel for exclusive use: EBUSY if mounted.
@@ -185,7 +187,7 @@ func (d *Disk) zero(off, n int64) error {
 		}
 		var err error
 		for {
-			if err = unix.Fallocate(int(d.f.Fd()), mode, off, n); err != unix.EINTR {
+			if err = d.fallocate(int(d.f.Fd()), mode, off, n); err != unix.EINTR {
 				break
 			}
 		}

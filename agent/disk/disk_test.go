@@ -2,11 +2,14 @@ package disk
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func file(t *testing.T, size int64) string {
@@ -113,5 +116,33 @@ func TestBoundsAndRefusals(t *testing.T) {
 		if _, err := Open(path); err == nil {
 			t.Errorf("Open(%s) succeeded", path)
 		}
+	}
+}
+
+// A drive that claims to zero by itself may answer the command with an error, and be well otherwise: zeros are written.
+func TestZerosAreWrittenWhereADrivesCommandFails(t *testing.T) {
+	const size = 4 << 20
+	for _, refusal := range []error{unix.EIO, unix.EREMOTEIO, unix.EOPNOTSUPP, unix.ENODEV} {
+		path := file(t, size)
+		if err := os.WriteFile(path, bytes.Repeat([]byte{0xaa}, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := 0
+		d.fallocate = func(int, uint32, int64, int64) error { asked++; return refusal }
+		if err := errors.Join(d.Zero(1<<20, 2<<20), d.Flush(), d.Verify()); err != nil || asked != 2 {
+			t.Errorf("%v: asked %d times, %v", refusal, asked, err)
+		}
+		got := make([]byte, size)
+		if _, err := d.ReadAt(got, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got[1<<20:3<<20], make([]byte, 2<<20)) || got[0] != 0xaa || got[size-1] != 0xaa {
+			t.Errorf("%v: the range is not zero, or more is", refusal)
+		}
+		d.Close()
 	}
 }
