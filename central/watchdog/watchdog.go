@@ -6,6 +6,8 @@
 //     and Grace besides, and when for at least Grace no rackd of the node's group or
 //     of its failover groups has lived. Whoever comes back within that time goes on
 //     with the work as if nothing had been.
+//   - No clock but this replica's is asked: the deadline counts from the look that saw
+//     the node's state first. After central's start it counts anew.
 //   - A flow whose node is in maintenance is parked, and not ended.
 //   - A site that is away proves nothing: its rackds may well work on. The time is
 //     counted anew from when it is back.
@@ -64,6 +66,15 @@ type Watchdog struct {
 	// orphans are the open works, by id, that have nobody to do them, and since when
 	// this has been so at each look.
 	orphans map[string]time.Time
+	// reports are what the open works, by id, told last, and when a look saw that first.
+	reports map[string]report
+}
+
+// report is what a work told: the moments are of others' clocks, and only compared with themselves.
+type report struct {
+	requested, told time.Time
+	state           provision.State
+	seen            time.Time
 }
 
 // New returns a watchdog that has seen nothing.
@@ -77,7 +88,7 @@ func New(c Config) *Watchdog {
 	if c.Ended == nil {
 		c.Ended = func(string) {}
 	}
-	return &Watchdog{Config: c, orphans: map[string]time.Time{}}
+	return &Watchdog{Config: c, orphans: map[string]time.Time{}, reports: map[string]report{}}
 }
 
 // often is how many looks there are in a grace.
@@ -106,9 +117,9 @@ const pageSize = 1000
 // look looks at all open works once. What it cannot read it knows nothing of: those
 // works are looked at as if for the first time then.
 func (w *Watchdog) look(ctx context.Context) error {
-	orphans, after := map[string]time.Time{}, ""
+	orphans, reports, after := map[string]time.Time{}, map[string]report{}, ""
 	var errs []error
-	defer func() { w.orphans = orphans }()
+	defer func() { w.orphans, w.reports = orphans, reports }()
 	for {
 		page, err := w.Store.Unfinished(ctx, after, pageSize)
 		if err != nil {
@@ -116,6 +127,8 @@ func (w *Watchdog) look(ctx context.Context) error {
 		}
 		for _, u := range page {
 			after = u.Node
+			told := w.told(u)
+			reports[u.ID] = told
 			if w.Away(u.Group) != nil {
 				continue
 			}
@@ -130,7 +143,7 @@ func (w *Watchdog) look(ctx context.Context) error {
 				since = w.Now()
 			}
 			orphans[u.ID] = since
-			if w.overdue(u, since) {
+			if w.overdue(u, told.seen, since) {
 				errs = append(errs, w.end(ctx, u, since))
 			}
 		}
@@ -146,19 +159,21 @@ func parked(u *store.Unfinished) bool {
 	return node.Attended(u.Maintenance, u.Fault) && (work.Parks(u.Verb, &u.Args) || work.ParksInBand(u.Verb))
 }
 
-// overdue reports whether a work that has had nobody since then is to be ended.
-func (w *Watchdog) overdue(u *store.Unfinished, orphaned time.Time) bool {
+// told is what a work tells at this look.
+func (w *Watchdog) told(u *store.Unfinished) report {
+	r := report{requested: u.RequestedAt, told: u.Since, state: u.State, seen: w.Now()}
+	if old, known := w.reports[u.ID]; known && old.requested.Equal(r.requested) && old.told.Equal(r.told) && old.state == r.state {
+		r.seen = old.seen
+	}
+	return r
+}
+
+// overdue reports whether a work that has told nothing, and has had nobody, since then is to be ended.
+func (w *Watchdog) overdue(u *store.Unfinished, told, orphaned time.Time) bool {
 	state, _ := provision.Describe(u.State)
 	if state.Kind == provision.Held {
 		return false // it waits for an operator, who may wait for the rack
 	}
-	reported := u.RequestedAt
-	if u.Since.After(reported) {
-		reported = u.Since
-	}
-	if reported.After(orphaned) { // by a clock that is ahead: the rackd that reported lived before
-		reported = orphaned
-	}
 	now := w.Now()
-	return now.Sub(orphaned) >= w.Grace && now.Sub(reported) >= state.Deadline+w.Grace
+	return now.Sub(orphaned) >= w.Grace && now.Sub(told) >= state.Deadline+w.Grace
 }

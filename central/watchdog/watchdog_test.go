@@ -384,14 +384,30 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	w := r.watchdog()
 	w.Grace = 50 * time.Millisecond
 	r.begin(work.Deploy, provision.Deploying, provision.Active)
-	r.now = r.now.Add(time.Hour)
 	began := time.Now()
-	w.Now = func() time.Time { return r.now.Add(time.Since(began)) }
+	w.Now = func() time.Time { return r.now.Add(10_000 * time.Since(began)) } // a state's deadline is half an hour
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	w.Ended = func(string) { cancel() }
 	if err := w.Run(ctx); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
 		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
+
+// A replica whose clock is behind accepts a deploy, and the rack goes away at once: the work has its deadline all the same.
+func TestWorkOfAReplicaWhoseClockIsBehindHasItsDeadline(t *testing.T) {
+	r := newRack(t)
+	r.begin(work.Deploy, provision.Deploying, provision.Active)
+	state, _ := provision.Describe(provision.Deploying)
+	r.now = r.now.Add(5 * time.Hour) // the clock of the replica whose watchdog this is
+	w := r.watchdog()
+	r.pass(w, state.Deadline+grace-2*time.Minute)
+	if r.ended != 0 {
+		t.Fatalf("it ended before its state's deadline, %v", state.Deadline)
+	}
+	r.pass(w, 4*time.Minute)
+	if r.ended != 1 {
+		t.Errorf("%d works ended after the deadline", r.ended)
 	}
 }
 
