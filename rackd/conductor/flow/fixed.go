@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/work"
@@ -20,8 +22,35 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 	steps, err := c.Steps(d, t)
 	if err == nil {
 		d.Checkpoint.Plan = listOf(steps)
+		c.keepPriorities(d, t, steps)
 	}
 	return steps, err
+}
+
+// factPriorities are the priorities of clean steps by which the list of an automated cleaning is made, as JSON. The list grows once the agent's
+// steps are known, under another rackd perhaps: its own flags do not count then.
+const factPriorities = "clean_priorities"
+
+// keepPriorities keeps them where the list is still to grow.
+func (c *Catalog) keepPriorities(d *work.Document, t *driver.Task, steps []Step) {
+	if (d.Verb == work.Provide || d.Verb == work.Delete) && slices.ContainsFunc(steps, func(s Step) bool { return s.Discovers }) {
+		raw, err := json.Marshal(c.cfg.CleanPriorities)
+		if err == nil {
+			t.Facts[factPriorities] = string(raw)
+		}
+	}
+}
+
+// cleanPriorities are those that count for t's work.
+func (c *Catalog) cleanPriorities(t *driver.Task) (kept map[string]int, err error) {
+	raw, ok := t.Facts[factPriorities]
+	if !ok {
+		return c.cfg.CleanPriorities, nil
+	}
+	if err := json.Unmarshal([]byte(raw), &kept); err != nil {
+		return nil, fmt.Errorf("node %s: the priorities of clean steps in the checkpoint cannot be read: %w", t.Node.Label(), err)
+	}
+	return kept, nil
 }
 
 // listed finds the steps of the list in d's checkpoint.

@@ -184,11 +184,17 @@ func cleaningSteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step,
 	if t.Node.AutomatedClean != nil {
 		wanted = *t.Node.AutomatedClean
 	}
+	if d.Checkpoint.Plan != nil { // it grows: who made the list has decided that
+		wanted = true
+	}
 	if !wanted {
 		return nil, nil
 	}
 	p := c.plan(d, t)
-	p.Priorities = c.cfg.CleanPriorities
+	var err error
+	if p.Priorities, err = c.cleanPriorities(t); err != nil {
+		return nil, err
+	}
 	return p.Clean()
 }
 
