@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -15,6 +16,8 @@ import (
 type family struct {
 	Done   int             `json:"done"`             // children behind it
 	Handle json.RawMessage `json:"handle,omitempty"` // of the step on the next one
+	// Asked: a step that cannot be repeated is about to run on the next one, or has run.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // onChildren runs a step on child nodes. Their own work must be over. None
@@ -35,7 +38,13 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 			if err := child.Fence.Check(); err != nil {
 				return driver.Outcome{}, err
 			}
+			if err := once(ctx, t, a, &h, s, child.Node); err != nil {
+				return driver.Outcome{}, err
+			}
 			out, err := s.Run(ctx, child)
+			if err != nil && s.Kind == driver.Neither && !errors.Is(err, driver.ErrFenced) && ctx.Err() == nil {
+				err = fmt.Errorf("%v", driver.Unnamed(child.Node, err)) // nothing of it has the step run again
+			}
 			if o := child.Record.(*childRecord).observed; !o.Empty() {
 				err := c.cfg.Events.Insist(ctx, HardwareEvent(c.cfg.Name, child.Node, &o))
 				if c.cfg.Events.NoteHardware(child.Node.UUID, &o, err); err != nil {
@@ -49,13 +58,26 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 				return out, nil
 			}
 			t.Record.Phase("child node", fmt.Sprintf("%s.%s on %s", a.Interface, a.Step, child.Node.Label()))
-			h.Done, h.Handle = h.Done+1, nil
+			h.Done, h.Handle, h.Asked = h.Done+1, nil, false
 			if err := t.Record.SaveHandle(ctx, h); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
 		return driver.Done(), nil
 	}
+}
+
+// once saves that a step which cannot be repeated runs on a child next. One that may have run there is not run again.
+func once(ctx context.Context, t *driver.Task, a driver.AskedStep, h *family, s driver.Step, child *node.Document) error {
+	switch {
+	case s.Kind != driver.Neither:
+		return nil
+	case h.Asked:
+		return fmt.Errorf("step %s.%s on child node %s was running when its rackd was lost, or when another request came; it can be neither repeated nor re-attached: check the machine, then send the request again",
+			a.Interface, a.Step, child.Label())
+	}
+	h.Asked = true
+	return t.Record.SaveHandle(ctx, h)
 }
 
 // childTask is the task of a's step on one child.
@@ -66,6 +88,7 @@ func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *fa
 	}
 	child := *t
 	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
+	child.Agent = nil // it is the parent's
 	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, h: h}
 	return &child, s, nil
 }
