@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/release"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // end ends a work as its rackd would have at the deadline, unless anything has
@@ -28,6 +29,12 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		fail(n, text, w.Now())
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
+		}
+		if n.AcceptedState == provision.ServiceFail && inRamdisk(n) {
+			n.DriverInternalInfo[work.ServiceRamdisk] = true
+			if err := tx.UpdateObservation(ctx, n); err != nil {
+				return err
+			}
 		}
 		if err := blame(ctx, tx, n); err != nil {
 			return err
@@ -66,6 +73,20 @@ func fail(n *store.Node, text string, now time.Time) {
 	n.PowerTarget, n.TargetPowerState = "", ""
 	n.Accept(to, target, now)
 	n.AcceptedError, n.LastError = text, text
+}
+
+// inRamdisk reports whether a service may have booted the ramdisk: the step that was told of last, or one before it, needs that. The
+// step that runs may need none, and between two steps there is none.
+func inRamdisk(n *store.Node) bool {
+	steps, _ := n.DriverInternalInfo["service_steps"].([]any)
+	at, _ := n.DriverInternalInfo["service_step_index"].(float64)
+	for i, s := range steps {
+		step, _ := s.(map[string]any)
+		if needs, _ := step["requires_ramdisk"].(bool); needs && float64(i) <= at {
+			return true
+		}
+	}
+	return false
 }
 
 // blame puts a node into maintenance whose cleaning or service has failed, with the fault

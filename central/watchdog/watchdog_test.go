@@ -437,3 +437,38 @@ func TestAReportFromTheFutureHoldsNothingUp(t *testing.T) {
 		t.Errorf("%d works ended, the node is %q with work %q", r.ended, n.ProvisionState, n.WorkID)
 	}
 }
+
+// The abort of a service that the watchdog has ended brings the machine out of the ramdisk: whether it was booted the node says, whatever
+// step ran last.
+func TestAServiceThatWasInTheRamdisk(t *testing.T) {
+	up, outOfBand := map[string]any{"step": "prepare_service", "requires_ramdisk": true}, map[string]any{"step": "update", "requires_ramdisk": false}
+	for name, c := range map[string]struct {
+		steps []any
+		at    int
+		want  bool
+	}{
+		"in an out-of-band step":       {[]any{up, outOfBand}, 1, true},
+		"while it boots":               {[]any{up, outOfBand}, 0, true},
+		"before the ramdisk is booted": {[]any{outOfBand, up}, 0, false},
+		"without a ramdisk":            {[]any{outOfBand, outOfBand}, 1, false},
+		"before anything was told":     {nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRack(t)
+			r.begin(work.Service, provision.ServiceWait, provision.Active)
+			r.update(func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, nodeID)
+				if err != nil {
+					return err
+				}
+				n.DriverInternalInfo = map[string]any{"service_steps": c.steps, "service_step_index": c.at}
+				return tx.UpdateObservation(ctx, n)
+			})
+			r.pass(r.watchdog(), 2*time.Hour)
+			n := r.node()
+			if got, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool); n.ProvisionState != provision.ServiceFail || got != c.want {
+				t.Errorf("in %q, %v, want %v", n.ProvisionState, n.DriverInternalInfo, c.want)
+			}
+		})
+	}
+}
