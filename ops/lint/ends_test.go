@@ -103,7 +103,7 @@ var ends = map[string]end{
 	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
 	"central/console/viewer.go insist tries again":                 {"openedWithin, or ViewerSilent once it is open", "the session's notes, and the reason of its end"},
 	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
-	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn after the order", "last_error of the work"},
+	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn", "last_error of the work"},
 	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},
 	"rackd/console/held.go run tries again":                        {"until the console is disabled, with pauses of AgainAtMost at most", "the session's notes, ironyard_rackd_consoles, the log"},
 	"rackd/driver/ipmi/lan/console.go receive tries again":         {"refusals in a row", "the session's notes"},

@@ -134,8 +134,8 @@ say otherwise. Where the ramdisk comes from the network the rest is the same. A 
 A BMC that refuses or is silent keeps no flow from its end. The rack tries for 40 s to switch the machine off, and as long to eject. What it could not do stands in last_error, and
 in the history as ` + "`not cleaned up`" + `. It is not tried again later: the node is its operator's then, and the next flow replaces the medium or ejects it.
 
-A machine that was asked to switch on, and is off when its flow ends, may still come on: some BMCs carry out the order minutes later. The rack looks for 150 s after
-the order, and switches the machine off if it does.
+A machine that was asked to switch on, and is off when its flow ends, may still come on: some BMCs carry out the order minutes later. The rack looks for 150 s,
+and switches the machine off if it does.
 
 | flow | end | power | boots next | medium | agent | VIFs | state | fault | last_error | Ironic differs |
 |---|---|---|---|---|---|---|---|---|---|---|

@@ -83,3 +83,86 @@ func TestAMachineThatComesOnLate(t *testing.T) {
 		})
 	}
 }
+
+// The next owner's clock is ahead: a machine that comes on late is off in the end all the same.
+func TestAMachineThatComesOnLateByAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff}
+		m.powerErr = func(target driver.PowerState) (error, bool) {
+			if target != driver.PowerOn {
+				return nil, true
+			}
+			time.AfterFunc(75*time.Second, func() { m.mu.Lock(); m.power = driver.PowerOn; m.mu.Unlock() })
+			return nil, false
+		}
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Boots: true, Abortable: true,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				t.Facts[driver.FactBoot] = driver.BootRamdisk
+				return bringup.Settings{}.Ramdisk(ctx, t)
+			}}}
+		s := newShelf()
+		oneNode(s)
+		owner := owned("a")
+		_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(70 * time.Second)
+		if s.Work(nodeA).Doc.Checkpoint.Leaving == nil {
+			t.Fatal("the flow has not failed yet")
+		}
+		kill()
+		s.mu.Lock()
+		w := *s.works[nodeA]
+		at, err := time.Parse(time.RFC3339, w.Doc.Checkpoint.Facts[driver.FactOnAsked])
+		if err != nil {
+			t.Error(err)
+		}
+		w.Doc.Checkpoint.Facts[driver.FactOnAsked] = at.Add(-5 * time.Minute).Format(time.RFC3339) // the next owner's clock is five minutes ahead
+		s.works[nodeA] = &w
+		s.mu.Unlock()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		defer kill()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if now, _ := m.PowerState(t.Context(), nil); now != driver.PowerOff {
+			t.Errorf("the machine is %q; %+v", now, s.Work(nodeA).Doc.Result)
+		}
+	})
+}
+
+// A step that switches the machine on fails, for the machine is not on in time. It comes on after that, and is off in the end.
+func TestAMachineThatComesOnLateAfterAPowerStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff}
+		ons := 0
+		m.powerErr = func(target driver.PowerState) (error, bool) {
+			if target != driver.PowerOn {
+				return nil, true
+			}
+			if ons++; ons == 1 {
+				return nil, true
+			}
+			time.AfterFunc(75*time.Second, func() { m.mu.Lock(); m.power = driver.PowerOn; m.mu.Unlock() })
+			return nil, false
+		}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) {
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+				"power": named, "management": named, "boot": named, "deploy": {{Name: "m", Impl: offers{m, &log}}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Hardware = reg
+		})
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "power", Step: "reboot"}, {Interface: "deploy", Step: "erase"}}})
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if now, _ := m.PowerState(t.Context(), nil); now != driver.PowerOff || ons < 2 {
+			t.Errorf("the machine is %q after %q; %+v", now, m.writes, s.Work(nodeA).Doc.Result)
+		}
+	})
+}

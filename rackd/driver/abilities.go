@@ -145,6 +145,9 @@ func (t *Task) SetPower(ctx context.Context, target PowerState) error {
 	return err
 }
 
+// OnAsked notes that the machine is asked to switch on about now.
+func (t *Task) OnAsked() { t.Facts[FactOnAsked] = time.Now().UTC().Format(time.RFC3339) }
+
 // BootSet reports which boot device was set for all starts, so that rackds hold it (rackd/bootguard).
 func (t *Task) BootSet(d BootDevice) {
 	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Node.BootSet == string(d) {

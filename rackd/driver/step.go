@@ -182,7 +182,7 @@ const (
 	// the machine is started.
 	FactBooted = "booted"
 
-	// FactOnAsked is when the machine was asked to switch on (RFC 3339), until it was seen to be on. A BMC may take such an
+	// FactOnAsked is set while the machine was asked to switch on and was not seen to be on (when, for people). A BMC may take such an
 	// order and carry it out minutes later. The end of a flow looks for that.
 	FactOnAsked = "on_asked"
 

@@ -89,7 +89,8 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 	return undone, nil
 }
 
-// How long after its order a machine may still switch on by itself, and how often is looked. iLO delays by up to two minutes.
+// How long a machine is looked at that may still switch on by itself, and how often. iLO delays an order by up to two minutes. That counts from
+// when the flow ends: the order's time is perhaps by another clock, or by one that has been set since.
 const (
 	lateOn    = 150 * time.Second
 	lateEvery = 2 * time.Second
@@ -99,19 +100,14 @@ const (
 // until it does or has had its time.
 func (c *Catalog) offForGood(ctx context.Context, t *driver.Task) error {
 	off := func() error { return tryAgain(ctx, func(ctx context.Context) error { return c.switchOff(ctx, t) }) }
-	asked := t.Facts[driver.FactOnAsked]
-	if asked == "" {
+	if t.Facts[driver.FactOnAsked] == "" {
 		return off()
 	}
 	state, err := t.Hardware.Power().PowerState(ctx, t.Node)
 	if err != nil || state != driver.PowerOff {
 		return off()
 	}
-	at, err := time.Parse(time.RFC3339, asked)
-	if now := time.Now(); err != nil || at.After(now) { // by another rackd's clock
-		at = now
-	}
-	for end := at.Add(lateOn); time.Now().Before(end); {
+	for end := time.Now().Add(lateOn); time.Now().Before(end); {
 		if err := driver.Pause(ctx, lateEvery); err != nil {
 			return err
 		}

@@ -114,7 +114,13 @@ func (c *Catalog) reach(ctx context.Context, t *driver.Task, ask, want driver.Po
 		return driver.Done(), fmt.Errorf("read the power state: %w", err)
 	}
 	if state != want || !t.Hardware.Can(driver.PowerOff) { // what nothing tells is asked for again
+		if want == driver.PowerOn {
+			t.OnAsked()
+		}
 		if err := t.SetPower(ctx, ask); err != nil {
+			if want == driver.PowerOn && !MayPass(err) {
+				delete(t.Facts, driver.FactOnAsked) // it was refused
+			}
 			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
 		}
 	}
@@ -129,6 +135,9 @@ func (c *Catalog) awaitPower(ctx context.Context, t *driver.Task, ask, want driv
 		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
 		switch {
 		case err == nil && state == want:
+			if want == driver.PowerOn {
+				delete(t.Facts, driver.FactOnAsked)
+			}
 			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
 		case time.Now().After(until):
 			return driver.Done(), fmt.Errorf("node %s: still %q %s after %q was asked for (last error: %v); look at the BMC", t.Node.Label(), state, limit.Round(time.Second), ask, driver.Unnamed(t.Node, err))

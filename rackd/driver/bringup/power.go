@@ -87,13 +87,10 @@ func noteOn(t *driver.Task, target driver.PowerState, err error) error {
 	case err == nil:
 		delete(t.Facts, driver.FactOnAsked)
 	default:
-		onAsked(t)
+		t.OnAsked()
 	}
 	return err
 }
-
-// onAsked notes that the machine is asked to switch on about now.
-func onAsked(t *driver.Task) { t.Facts[driver.FactOnAsked] = time.Now().UTC().Format(time.RFC3339) }
 
 // Await waits until the BMC reports target, at most for d.
 func (s Settings) await(ctx context.Context, t *driver.Task, target driver.PowerState, d time.Duration) error {

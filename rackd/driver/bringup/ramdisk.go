@@ -118,7 +118,7 @@ func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h bo
 	}
 	t.Facts[driver.FactBooted] = "yes"
 	if !t.StaysOn() {
-		onAsked(t) // with the checkpoint that comes before the order
+		t.OnAsked() // with the checkpoint that comes before the order
 	}
 	t.Record.AgentGone() // a boot of its own, also where the ramdisk has run before
 	h.Since = t.Record.Now()
