@@ -177,11 +177,16 @@ const (
 	agentless = 30 * time.Second
 )
 
+// keepEvery is how often a step that waits keeps how long it still has to.
+const keepEvery = 30 * time.Second
+
 // waiting is the handle of a step that waits: until when, or since when for a call of
 // the agent's.
 type waiting struct {
 	Until time.Time `json:"until,omitzero"`
 	Since time.Time `json:"since,omitzero"`
+	// Left is how long it had to wait when this was written. A successor goes by that, for the clocks of two rackds differ.
+	Left time.Duration `json:"left,omitempty"`
 }
 
 // wait is the step that waits for the seconds it is told, or for the agent's next call.
@@ -203,7 +208,7 @@ func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) 
 			h.Since = t.Record.Now()
 		} else {
 			w.until = time.Now().Add(length)
-			h.Until = w.until.UTC()
+			h.Until, h.Left = w.until.UTC(), length
 		}
 		if err := t.Record.SaveHandle(ctx, h); err != nil {
 			return driver.Outcome{}, err
@@ -222,7 +227,10 @@ func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) 
 		return driver.Wait(0), nil
 	case w.until.IsZero():
 		// Another rackd began it, whose clock this one can only believe so far.
-		left := time.Until(h.Until)
+		left := min(h.Left, length)
+		if h.Left == 0 { // of a rackd that kept no such time
+			left = time.Until(h.Until)
+		}
 		if left > length {
 			left = length
 			h.Until = time.Now().UTC().Add(left)
@@ -232,10 +240,17 @@ func (w *wait) run(ctx context.Context, t *driver.Task) (driver.Outcome, error) 
 		}
 		w.until = time.Now().Add(left)
 	}
-	if left := time.Until(w.until); left > 0 {
-		return driver.Wait(left), nil
+	left := time.Until(w.until)
+	if left <= 0 {
+		return driver.Done(), nil
 	}
-	return driver.Done(), nil
+	if h.Left-left >= keepEvery {
+		h.Until, h.Left = time.Now().UTC().Add(left), left
+		if err := t.Record.SaveHandle(ctx, h); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	return driver.Wait(min(left, keepEvery)), nil
 }
 
 // waits refuses steps that are to wait for longer than a step may.

@@ -27,18 +27,18 @@ func (r *handleOnly) SaveHandle(_ context.Context, h any) (err error) {
 
 // The rackd that began a wait measures it by its monotonic clock: with the wall clock set
 // forward or back by hours, which makes the handle's time one of long ago or far ahead, it
-// takes what it takes. A successor believes the handle, and never waits longer in all.
+// takes what it takes. A successor goes by what was left when the handle was written, whatever its clock says.
 func TestWaitIsNotMovedByTheWallClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		off    time.Duration
 		taken  time.Duration // with a successor, from its start on
 		heired bool
 	}{
-		"set forward":            {off: -3 * time.Hour, taken: 6 * time.Second},
-		"set back":               {off: 3 * time.Hour, taken: 6 * time.Second},
-		"a successor, in time":   {heired: true, taken: 6 * time.Second},
-		"a successor, clock far": {heired: true, off: 3 * time.Hour, taken: 7 * time.Second},
-		"a successor, too late":  {heired: true, off: -3 * time.Hour},
+		"set forward":               {off: -3 * time.Hour, taken: 6 * time.Second},
+		"set back":                  {off: 3 * time.Hour, taken: 6 * time.Second},
+		"a successor":               {heired: true, taken: 7 * time.Second},
+		"a successor, clock behind": {heired: true, off: 3 * time.Hour, taken: 7 * time.Second},
+		"a successor, clock ahead":  {heired: true, off: -3 * time.Hour, taken: 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,6 +76,32 @@ func TestWaitIsNotMovedByTheWallClock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was left is written now and then, so that a wait with a successor is little longer than without.
+func TestWhatIsLeftOfAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begin := &handleOnly{}, time.Now()
+		task := &driver.Task{Node: &node.Document{UUID: nodeA}, Record: r, Args: map[string]any{"seconds": 600.0}}
+		w := new(wait)
+		for {
+			out, err := w.run(t.Context(), task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, waits := out.Waiting()
+			if !waits {
+				break
+			}
+			time.Sleep(left)
+			if since := time.Since(begin); since > 200*time.Second && since <= 230*time.Second {
+				w = new(wait)
+			}
+		}
+		if took := time.Since(begin); took < 600*time.Second || took > 600*time.Second+keepEvery {
+			t.Errorf("took %s", took)
+		}
+	})
 }
 
 // A wait that is longer than a step may wait is refused, and not cut.
