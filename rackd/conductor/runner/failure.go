@@ -85,6 +85,7 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		r.undone(l, what)
 		return nil
 	}
+	r.renew()
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
 	if !began {
 		pointFailing.Hit(at)

@@ -20,10 +20,10 @@ func (r *Runner) partingOf(l *work.Leaving) (p flow.Parting) {
 	switch l.State {
 	case provision.DeployFail, // a half-written disk must not boot
 		provision.CleanFail, provision.InspectFail, provision.RescueFail:
-		p.Off = !r.node.DisablePowerOff
-		p.Reset = r.node.DisablePowerOff && l.Aborted
+		p.Off = !r.task.Node.DisablePowerOff
+		p.Reset = r.task.Node.DisablePowerOff && l.Aborted
 	case provision.ServiceFail: // an operator is to look at it, in the ramdisk where that needs no medium
-		p.Off = flow.BootsFromMedium(r.task) && !r.node.DisablePowerOff
+		p.Off = flow.BootsFromMedium(r.task) && !r.task.Node.DisablePowerOff
 	}
 	return p
 }

@@ -57,6 +57,8 @@ type Runner struct {
 	saved time.Time
 	// task is what a step gets of the work; nil: the node's hardware cannot be resolved.
 	task *driver.Task
+	// renewed is the node's document that task was last brought up to.
+	renewed *node.Document
 	// inBand says that the step that runs, or is to begin, is the agent's.
 	inBand bool
 	// display is what the fields of the node tell of the flow.
@@ -298,7 +300,26 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r, Secrets: replacing{r},
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks}
+	r.renewed = r.node
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)
 	r.inheritTouch(steps)
 	return steps, err
+}
+
+// renew takes up what a request has changed of how the node's machine is reached and may be switched: driver_info and disable_power_off. Central
+// takes such changes while an inspection waits, and in a hold. What else the flow does was fixed when it began.
+func (r *Runner) renew() {
+	n := r.deps.Documents.Node(r.node.UUID)
+	if r.task == nil || n == nil || n == r.renewed || n.Revision < r.renewed.Revision || n.Group != r.node.Group || n.Driver != r.node.Driver {
+		return
+	}
+	open, err := r.deps.Secrets.Open(n)
+	if err != nil {
+		r.log.Error("the node's changed document is not taken up", "error", err)
+		return
+	}
+	now := *r.task.Node
+	now.DriverInfo, now.DisablePowerOff = maps.Clone(open.DriverInfo), open.DisablePowerOff
+	r.showSecrets(&now)
+	r.task.Node, r.renewed = &now, n
 }

@@ -123,6 +123,7 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 	r.task.Entered = r.doc.Checkpoint.Entered
 	retries, wait := s.Retries, awaited{}
 	for {
+		r.renew()
 		began := time.Now()
 		r.mu.Lock()
 		r.heartbeat = false
