@@ -42,6 +42,11 @@ func endsService(n *store.Node, t provision.Transition) bool {
 	if s, known := runningStep(n); known && s.Ramdisk {
 		return true
 	}
+	return leftInRamdisk(n)
+}
+
+// leftInRamdisk reports whether a service that has failed has left the machine in the ramdisk.
+func leftInRamdisk(n *store.Node) bool {
 	booted, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool)
 	return booted
 }

@@ -63,3 +63,28 @@ func TestAbortOfAFailedService(t *testing.T) {
 		})
 	}
 }
+
+// A service that follows one which has failed in the ramdisk is told of that.
+func TestAServiceAfterOneThatFailedInTheRamdisk(t *testing.T) {
+	for _, in := range []bool{false, true} {
+		b := newBench(t)
+		b.put(provision.ServiceFail, provision.Active, nil)
+		err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, node)
+			if err != nil {
+				return err
+			}
+			n.DriverInternalInfo = map[string]any{work.ServiceRamdisk: in}
+			return tx.UpdateObservation(ctx, n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.verb("service", func(p *Provision) { p.Version, p.Steps = 115, []work.Step{{Interface: "firmware", Step: "update"}} }); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := b.Store.Work(t.Context(), b.node().WorkID); err != nil || w.Args.InRamdisk != in {
+			t.Errorf("work %+v, %v, want in the ramdisk %t", w, err, in)
+		}
+	}
+}

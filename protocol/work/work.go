@@ -124,6 +124,8 @@ type Args struct {
 	Aborts Verb `json:"aborts,omitempty"`
 	// AbortedBoot is what the machine was told to boot then, see FactBoot.
 	AbortedBoot string `json:"aborted_boot,omitempty"`
+	// InRamdisk: a service begins on a machine that one before has left in the ramdisk, held or failed.
+	InRamdisk bool `json:"in_ramdisk,omitempty"`
 	// InMaintenance: the request was accepted while the node was in maintenance.
 	InMaintenance bool `json:"in_maintenance,omitempty"`
 	// From is the state in which the request found the node; empty where an older central
@@ -418,7 +420,8 @@ func (d *Document) Supersedes(old *Document) bool {
 
 // Inherit puts into d, which no rackd has begun, what it takes over from the work whose place it takes.
 // Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was
-// cut short, and an undeploy what the BMC is still at work on. Both take over the secrets that were replaced.
+// cut short, an undeploy what the BMC is still at work on, and a service that the one before has left the machine in the ramdisk. They take over
+// the secrets that were replaced.
 // The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
 	switch {
@@ -437,6 +440,9 @@ func (d *Document) Inherit(old *Document) {
 	case d.Verb == Abort:
 		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
+		d.Checkpoint.Secrets = old.Checkpoint.Secrets
+	case d.Verb == Service && old.Verb == Service && old.Open():
+		d.Args.InRamdisk = old.Checkpoint.Facts[FactBoot] == BootRamdisk || old.Args.InRamdisk && old.Checkpoint.Plan == nil
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets
 	case d.Verb == Delete:
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets

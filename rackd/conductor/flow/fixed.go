@@ -19,6 +19,9 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 	if d.Checkpoint.Plan != nil {
 		return c.listed(d, t)
 	}
+	if d.Verb == work.Service && d.Args.InRamdisk {
+		t.Facts[driver.FactBoot], t.Facts[driver.FactBooted] = driver.BootRamdisk, "yes"
+	}
 	steps, err := c.Steps(d, t)
 	if err == nil {
 		d.Checkpoint.Plan = listOf(steps)

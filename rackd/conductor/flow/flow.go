@@ -58,7 +58,7 @@ var flows = map[work.Verb]flow{
 	work.Adopt:    {frame: adoptFlow},
 	work.Provide:  {frame: validated("power", "management"), named: cleaningSteps, in: driver.InClean},
 	work.Clean:    {frame: validated("power", "management"), named: listedSteps(driver.InClean), in: driver.InClean},
-	work.Service:  {frame: validated("power", "management"), named: listedSteps(driver.InService), in: driver.InService},
+	work.Service:  {frame: validated("power", "management"), named: serviceSteps, in: driver.InService},
 	work.Inspect:  {frame: inspectFlow},
 	work.Deploy:   {frame: validated("power", "management", "boot", "deploy", "storage"), named: deploySteps, in: driver.InDeploy},
 	work.Rebuild:  {frame: validated("power", "management", "boot", "deploy", "storage"), named: deploySteps, in: driver.InDeploy},
@@ -212,6 +212,16 @@ func listedSteps(f driver.Flows) func(*Catalog, *work.Document, *driver.Task) ([
 		}
 		return p.Listed(f)
 	}
+}
+
+// serviceSteps are the listed ones. A machine that a service before has left in the ramdisk is brought back into its instance at the
+// end, also where no step needs the ramdisk.
+func serviceSteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
+	steps, err := listedSteps(driver.InService)(c, d, t)
+	if err == nil && d.Args.InRamdisk && !slices.ContainsFunc(steps, func(s driver.Step) bool { return s.Boots }) {
+		steps = append(steps, DownFromService(t)...)
+	}
+	return steps, err
 }
 
 func deploySteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step, error) {
