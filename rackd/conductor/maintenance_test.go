@@ -223,3 +223,35 @@ func TestRequestsMadeInMaintenance(t *testing.T) {
 		})
 	}
 }
+
+// A step that has failed is not tried again in maintenance: that would switch a machine at which a person may be. It is afterwards.
+func TestNothingIsTriedAgainInMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, silent := &machine{power: driver.PowerOff}, true
+		m.powerErr = func(driver.PowerState) (error, bool) {
+			if silent {
+				return driver.ErrUnreachable, false
+			}
+			return nil, true
+		}
+		on := switchOn()
+		on.Retries, on.Pause = 10, time.Minute
+		m.deploy = []driver.Step{on}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		time.Sleep(90 * time.Second)
+		before := len(m.written())
+		s.maintain(true, "", 5*time.Hour)
+		if d := s.Work(nodeA).Doc; len(m.written()) != before || !d.Open() || d.State != provision.DeployWait {
+			t.Errorf("%d orders in maintenance, state %q, %+v", len(m.written())-before, d.State, d.Result)
+		}
+		silent = false
+		s.maintain(false, "", time.Minute)
+		if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.Active || m.power != driver.PowerOn {
+			t.Errorf("afterwards: state %q, the machine is %q, %+v", d.State, m.power, d.Result)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -83,6 +84,25 @@ func (r *Runner) handsOff(ctx context.Context, steps []flow.Step, i int) error {
 		}
 	}
 	return r.goOnFrom(ctx)
+}
+
+// lookEvery is how often a failed step looks whether the maintenance has ended.
+const lookEvery = 5 * time.Second
+
+// pauseUntilFree waits before another try of s, which has failed: for pause, and while the node is in maintenance.
+func (r *Runner) pauseUntilFree(ctx context.Context, s flow.Step, pause time.Duration) error {
+	if err := r.sleep(ctx, s, pause); err != nil || !r.parks() {
+		return err
+	}
+	if err := r.move(ctx, provision.EventWait, ""); err != nil {
+		return err
+	}
+	for r.parks() {
+		if err := r.sleep(ctx, s, lookEvery); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.keepTime(ctx), r.move(ctx, provision.EventResume, ""))
 }
 
 // stopBefore writes and tells that the flow stands before s, once.

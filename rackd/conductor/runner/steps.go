@@ -147,7 +147,10 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 		case err != nil && retries > 0 && flow.MayPass(err):
 			retries--
 			r.log.Warn("step failed, trying again", "step", s.ID(), "left", retries, "error", err)
-			poll = driver.PauseAfter(err, s.Pause)
+			if err := r.pauseUntilFree(ctx, s, driver.PauseAfter(err, s.Pause)); err != nil {
+				return wait.also(err)
+			}
+			continue
 		case err != nil:
 			return fmt.Errorf("step %s: %w", s.ID(), err)
 		case out.Held():
