@@ -103,3 +103,21 @@ func TestPowerBesideABMCsWork(t *testing.T) {
 		}
 	})
 }
+
+// The same holds where the flow has booted the ramdisk, whose failure would switch the machine off.
+func TestAFailureInTheRamdiskLeavesTheBMCAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flash := flashing(24*time.Hour, func(time.Duration) string { return "running" }, func(age time.Duration) bool { return age > time.Minute })
+		m := &machine{power: driver.PowerOff, clean: []driver.Step{inRamdisk("up", true, time.Second, new([]string)), flash}}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "up"}, {Interface: "deploy", Step: "flash"}}})
+		time.Sleep(time.Hour)
+		d := s.Work(nodeA).Doc
+		if d.Open() || d.State != provision.CleanFail || m.power != driver.PowerOn || !strings.Contains(d.Result.Error, "keeps its power") {
+			t.Errorf("in %q, the machine is %q after %q; %+v", d.State, m.power, m.writes, d.Result)
+		}
+	})
+}
