@@ -23,6 +23,7 @@ type family struct {
 // onChildren runs a step on child nodes. Their own work must be over. None
 // begins while the parent's step changes them, because each write looks.
 func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.Task) (driver.Outcome, error) {
+	waiting := -1 // the child whose step asked this process to run it again
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		var h family
 		if raw := t.Record.Handle(); raw != nil {
@@ -38,8 +39,10 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 			if err := child.Fence.Check(); err != nil {
 				return driver.Outcome{}, err
 			}
-			if err := once(ctx, t, a, &h, s, child.Node); err != nil {
-				return driver.Outcome{}, err
+			if waiting != h.Done {
+				if err := once(ctx, t, a, &h, s, child.Node); err != nil {
+					return driver.Outcome{}, err
+				}
 			}
 			out, err := s.Run(ctx, child)
 			if err != nil && s.Kind == driver.Neither && !errors.Is(err, driver.ErrFenced) && ctx.Err() == nil {
@@ -55,6 +58,7 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 				return driver.Outcome{}, fmt.Errorf("step %s.%s on child node %s: %w", a.Interface, a.Step, child.Node.Label(), driver.Unnamed(child.Node, err))
 			}
 			if _, waits := out.Waiting(); waits {
+				waiting = h.Done
 				return out, nil
 			}
 			t.Record.Phase("child node", fmt.Sprintf("%s.%s on %s", a.Interface, a.Step, child.Node.Label()))
