@@ -124,14 +124,14 @@ func (r *rig) try(t *testing.T, method string, s subject, path, body string, wan
 }
 
 // happen has each event happen at places of each flow: at all of them, or at one that each event shifts.
-func (r *rig) happen(t *testing.T, list []place, all bool) {
+func (r *rig) happen(t *testing.T, flows []flow, list []place, all bool) {
 	t.Helper()
 	type run struct {
 		event event
 		place place
 	}
 	var runs []run
-	for k, f := range machineFlows {
+	for k, f := range flows {
 		var of []place
 		for _, p := range list {
 			if p.flow.name == f.name {

@@ -103,6 +103,24 @@ var machineFlows = []flow{
 		medium: "http://127.0.0.1/ramdisk.iso", fails: "did not call within", flags: []string{"--deadline", string(states.InspectWait) + "=10s"}},
 }
 
+// heldFlows come to a hold of the operator's, or go on from one.
+var heldFlows = []flow{
+	{name: "clean until its hold", way: []request{manage}, ask: heldClean, end: "clean hold"},
+	{name: "clean from its hold", way: []request{manage, heldClean}, ask: provision("unhold", "manageable"), end: "manageable"},
+	{name: "deploy until its hold", way: []request{manage, provide}, ask: heldDeploy, end: "deploy hold"},
+	{name: "deploy from its hold", way: []request{manage, provide, heldDeploy}, ask: provision("unhold", "active"), end: "active"},
+	{name: "service until its hold", way: []request{manage, provide, deploy}, ask: heldService, end: "service hold"},
+	{name: "service from its hold", way: []request{manage, provide, deploy, heldService}, ask: provision("unhold", "active"), end: "active"},
+}
+
+var (
+	heldClean = request{"/states/provision", `{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices_metadata"},` +
+		`{"interface":"deploy","step":"hold"},{"interface":"power","step":"reboot"}]}`, "clean hold"}
+	heldDeploy = request{"/states/provision", `{"target":"active","deploy_steps":[{"interface":"deploy","step":"hold","priority":90,"args":{}}]}`, "deploy hold"}
+	heldService = request{"/states/provision", `{"target":"service","service_steps":[{"interface":"power","step":"reboot"},` +
+		`{"interface":"deploy","step":"hold"},{"interface":"power","step":"reboot"}]}`, "service hold"}
+)
+
 // always is for faults that no second try gets past.
 const always = 1 << 20
 

@@ -57,7 +57,7 @@ func TestEveryPlaceOnMachines(t *testing.T) {
 	r := newRig(t)
 	r.addMachines(t, 4000)
 	list := r.killEverywhere(t, machineFlows)
-	r.happen(t, list, os.Getenv("IRONYARD_CHAOS") != "")
+	r.happen(t, machineFlows, list, os.Getenv("IRONYARD_CHAOS") != "")
 	for _, f := range audit.Check(r.machines.Journal.After(0, 0)) {
 		t.Error(f)
 	}
@@ -70,6 +70,25 @@ func TestEveryPlaceOnMachines(t *testing.T) {
 	t.Logf("the machines' journals: %v", counts)
 	if counts[journal.WriteEnded] == 0 || counts[journal.BMCWrite] == 0 {
 		t.Error("nothing was written")
+	}
+}
+
+// TestEveryPlaceOfHolds does so with flows that an operator's hold stops: make test has each event at one place of each, make chaos kills
+// everywhere too.
+func TestEveryPlaceOfHolds(t *testing.T) {
+	r := newRig(t)
+	r.addMachines(t, 2000)
+	var list []place
+	if long := os.Getenv("IRONYARD_CHAOS") != ""; long {
+		list = r.killEverywhere(t, heldFlows)
+		r.happen(t, heldFlows, list, true)
+	} else {
+		r.start(t, spareName, spare, "")
+		list = r.undisturbed(t, heldFlows)
+		r.happen(t, heldFlows, list, false)
+	}
+	for _, f := range audit.Check(r.machines.Journal.After(0, 0)) {
+		t.Error(f)
 	}
 }
 

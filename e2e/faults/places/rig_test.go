@@ -346,7 +346,7 @@ func (r *rig) request(t *testing.T, id string, q request) {
 	})
 }
 
-// rest waits until a node has no work and returns it.
+// rest waits until a node has no work, or stands in a hold, and returns it.
 func (r *rig) rest(t *testing.T, id string) (n node) {
 	t.Helper()
 	r.untilEvery(t, 250*time.Millisecond, 60*time.Second, "node "+id+" rests", func() (bool, string) {
@@ -354,7 +354,8 @@ func (r *rig) rest(t *testing.T, id string) (n node) {
 		if err := r.get("/v1/nodes/"+id, &n); err != nil {
 			return false, err.Error()
 		}
-		return n.Reservation == nil && n.TargetPowerState == nil && (n.TargetProvisionState == nil || n.Maintenance), n.String()
+		in, _ := states.Describe(states.State(n.ProvisionState))
+		return n.Reservation == nil && n.TargetPowerState == nil && (n.TargetProvisionState == nil || n.Maintenance || in.Kind == states.Held), n.String()
 	})
 	return n
 }
