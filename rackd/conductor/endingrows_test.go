@@ -5,6 +5,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // What a machine runs before a flow.
@@ -37,6 +38,8 @@ var endings = []ending{
 	{flow: "deploy", end: "takeover in the ramdisk, and failure", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", dies: 150 * time.Second},
 	{flow: "deploy", end: "takeover in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, dies: 150 * time.Second,
 		differs: "Ironic fails the deploy"},
+	{flow: "deploy", end: "a hold in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, args: named("hold"), holds: true},
+	{flow: "deploy", end: "abort of a hold in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, args: named("hold"), abort: 10 * time.Minute},
 	{flow: "rebuild", end: "success", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance},
 	{flow: "rebuild", end: "refused by the rack", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, invalid: true,
 		differs: "Ironic says deploy failed: here the instance runs, and deploy failed invites to delete it"},
@@ -71,6 +74,9 @@ var endings = []ending{
 	{flow: "manual clean", end: "failure out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), fails: "bios"},
 	{flow: "manual clean", end: "abort out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios"), abort: 30 * time.Second,
 		differs: "Ironic switches the machine off"},
+	{flow: "manual clean", end: "a hold in the ramdisk", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("erase", "hold"), holds: true},
+	{flow: "manual clean", end: "abort of a hold in the ramdisk", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: named("erase", "hold"), abort: 10 * time.Minute},
+	{flow: "manual clean", end: "abort of a hold out of band", verb: work.Clean, entry: provision.Cleaning, from: provision.Manageable, starts: itsDisk, args: oob("bios", "hold"), abort: 10 * time.Minute},
 	{flow: "inspect in band", end: "success", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk},
 	{flow: "inspect in band", end: "refused by the rack", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, invalid: true},
 	{flow: "inspect in band", end: "failure before the ramdisk boots", verb: work.Inspect, entry: provision.Inspecting, from: provision.Manageable, starts: itsDisk, stuck: true},
@@ -90,6 +96,9 @@ var endings = []ending{
 	{flow: "service", end: "failure out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), fails: "bios"},
 	{flow: "service", end: "abort in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool"), abort: 90 * time.Second},
 	{flow: "service", end: "abort out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios"), abort: 30 * time.Second},
+	{flow: "service", end: "a hold in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool", "hold"), holds: true},
+	{flow: "service", end: "abort of a hold in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: named("tool", "hold"), abort: 10 * time.Minute},
+	{flow: "service", end: "abort of a hold out of band", verb: work.Service, entry: provision.Servicing, from: provision.Active, starts: anInstance, args: oob("bios", "hold"), abort: 10 * time.Minute},
 	{flow: "rescue", end: "success", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance},
 	{flow: "rescue", end: "refused by the rack", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance, invalid: true},
 	{flow: "rescue", end: "failure in the ramdisk", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, starts: anInstance, fails: "rescue"},
@@ -101,6 +110,9 @@ var endings = []ending{
 	{flow: "adopt", end: "refused by the rack", verb: work.Adopt, entry: provision.Adopting, from: provision.Manageable, starts: anInstance, invalid: true},
 	{flow: "verify", end: "success", verb: work.Manage, entry: provision.Verifying, from: provision.Enroll, starts: itsDisk},
 	{flow: "verify", end: "failure", verb: work.Manage, entry: provision.Verifying, from: provision.Enroll, starts: itsDisk, fails: "look"},
+	{flow: "power on", end: "success", verb: work.Power, entry: provision.Available, from: provision.Available, args: work.Args{PowerTarget: string(driver.PowerOn)}},
+	{flow: "power off", end: "success", verb: work.Power, entry: provision.Active, from: provision.Active, starts: anInstance, args: work.Args{PowerTarget: string(driver.PowerOff)}},
+	{flow: "power off", end: "the BMC refuses it", verb: work.Power, entry: provision.Active, from: provision.Active, starts: anInstance, args: work.Args{PowerTarget: string(driver.PowerOff)}, stuck: true},
 }
 
 func oob(steps ...string) work.Args {

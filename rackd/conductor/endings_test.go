@@ -265,6 +265,7 @@ type ending struct {
 	once      bool          // a second run of it succeeds
 	hangs     string        // the step that ends at its deadline
 	uncut     string        // the step that an abort must not cut short
+	holds     bool          // it ends in a hold of the operator's, whose work stays open
 	later     bool          // central shows the abort once the flow has ended
 	network   bool          // the ramdisk comes from the network
 	faults    faults        // of the BMC once the machine runs the ramdisk
@@ -359,7 +360,11 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	}
 	if e.abort > 0 {
 		time.Sleep(e.abort)
-		if failed, _ := provision.Next(s.Work(nodeA).Doc.State, provision.EventFail); e.later {
+		failed, ok := provision.Next(s.Work(nodeA).Doc.State, provision.EventFail)
+		if !ok { // in a hold
+			failed, _ = provision.Next(s.Work(nodeA).Doc.State, provision.EventAbort)
+		}
+		if e.later {
 			s.goOn(nodeA, flow.WaitsIn[e.verb], true)
 		} else {
 			s.abort(nodeA, failed.To)
@@ -367,7 +372,7 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	}
 	defer func() { kill() }()
 	time.Sleep(45 * time.Minute)
-	if d := s.Work(nodeA).Doc; d.Open() {
+	if d := s.Work(nodeA).Doc; d.Open() != e.holds {
 		t.Fatalf("%s, %s: it goes on at %s", e.flow, e.end, d.Checkpoint.Step)
 	}
 	if m.pulled && !e.noOff {
@@ -412,6 +417,9 @@ func ofNode(s *shelf, d work.Document) []string {
 		}
 	}
 	s.mu.Unlock()
+	if d.Open() { // in a hold
+		d.Result = &work.Result{}
+	}
 	fault, text := d.Result.Fault, "empty"
 	if fault == "" {
 		fault = "–"

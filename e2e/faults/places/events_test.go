@@ -182,6 +182,7 @@ func (r *rig) ends(t *testing.T, id string) (n node) {
 func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	var s subject
 	s.id, s.m = r.begins(t, group, p.flow)
+	off := !s.m.Machine.On()
 	at := p.point + "@" + p.detail
 	c := r.start(t, name, group, at+"=print;"+at+"=sleep:"+stands.String(), p.flow.flags...)
 	r.request(t, s.id, p.flow.ask)
@@ -208,6 +209,10 @@ func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	case p.flow.ended(n), may == loud && n.ProvisionState == p.flow.end:
 		p.flow.leaves(t, s.m)
 	case may == aborted && strings.Contains(strings.ToLower(text), "abort"):
+		p.flow.leavesNoBoot(t, s.m)
+		if off && strings.HasSuffix(n.ProvisionState, "failed") && s.m.Machine.On() {
+			t.Errorf("the abort left machine %s, which was off, on in %s", s.m.Name, n.ProvisionState)
+		}
 	case may == loud && text != "":
 	default:
 		t.Errorf("%s at %s: it ended as %s", e.name, at, n)

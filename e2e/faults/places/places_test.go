@@ -235,6 +235,12 @@ func (f flow) leaves(t *testing.T, m *fleet.Member) {
 	if m.Machine.On() {
 		t.Errorf("%s left machine %s on", f.name, m.Name)
 	}
+	f.leavesNoBoot(t, m)
+}
+
+// leavesNoBoot checks that no boot into the ramdisk is ahead of the machine.
+func (f flow) leavesNoBoot(t *testing.T, m *fleet.Member) {
+	t.Helper()
 	if device, once := m.Machine.BootOverride(); once {
 		t.Errorf("%s left machine %s with %s as the device of its next boot", f.name, m.Name, device)
 	}
