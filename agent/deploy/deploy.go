@@ -126,9 +126,10 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 }
 
 // decide waits for the machine's disks and says what becomes of each. An image needs a disk that fits.
-// An erasure needs one to erase, unless the machine is known to have none.
+// An erasure needs one to erase, unless the machine is known to have none. It waits for controllers without disks also where those of
+// the last inspection are all there: a disk that came since then must not go to the next tenant as it is.
 func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (decision hints.Decision, err error) {
-	_, err = d.Machine.Settled(ctx, len(r.Known) > 0, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
+	_, err = d.Machine.Settled(ctx, forImage && len(r.Known) > 0, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 		var err error
 		switch decision, err = r.Decide(disks, unfit); {
 		case err != nil:

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,6 +209,34 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, efiboot.First, false); !errors.As(err, &bad) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
+	}
+}
+
+// waited keeps what each wait for disks was told of their completeness.
+type waited struct {
+	both
+	complete *[]bool
+}
+
+func (w waited) Settled(ctx context.Context, complete bool, check func([]agentapi.Disk, []agentapi.UnfitDisk) error) ([]agentapi.Disk, error) {
+	*w.complete = append(*w.complete, complete)
+	return w.both.Settled(ctx, complete, check)
+}
+
+// The disks of the last inspection are enough for an image. An erasure waits for one that came since then behind a slow controller.
+func TestAnErasureWaitsForDisksThatNobodyKnows(t *testing.T) {
+	d, p, path := fixture(t, partitioned(t, "label: gpt\nstart=4096, size=4MiB\n"))
+	var complete []bool
+	d.Machine = waited{both{{Name: path, Size: size, Serial: "S"}}, &complete}
+	p.ImageInfo.KnownDisks = []agentapi.KnownDisk{{Serial: "S", Size: size}}
+	if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EraseMetadata(t.Context(), hints.Rules{Known: p.ImageInfo.KnownDisks}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []bool{true, false}; !slices.Equal(complete, want) {
+		t.Errorf("the list counted as complete: %v, want %v for the image and the erasure", complete, want)
 	}
 }
 
