@@ -116,7 +116,7 @@ var heldFlows = []flow{
 var (
 	heldClean = request{"/states/provision", `{"target":"clean","clean_steps":[{"interface":"deploy","step":"erase_devices_metadata"},` +
 		`{"interface":"deploy","step":"hold"},{"interface":"power","step":"reboot"}]}`, "clean hold"}
-	heldDeploy = request{"/states/provision", `{"target":"active","deploy_steps":[{"interface":"deploy","step":"hold","priority":90,"args":{}}]}`, "deploy hold"}
+	heldDeploy  = request{"/states/provision", `{"target":"active","deploy_steps":[{"interface":"deploy","step":"hold","priority":90,"args":{}}]}`, "deploy hold"}
 	heldService = request{"/states/provision", `{"target":"service","service_steps":[{"interface":"power","step":"reboot"},` +
 		`{"interface":"deploy","step":"hold"},{"interface":"power","step":"reboot"}]}`, "service hold"}
 )
