@@ -222,8 +222,10 @@ func writeForBench(b *testing.B, asked string) {
 		b.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
 	d := &Deployer{Machine: both{{Name: f[0], Size: info.Size()}}, Log: slog.New(slog.DiscardHandler), EFIVars: dir,
-		Images: &image.Writer{Client: &http.Client{Transport: &http.Transport{}}, SpoolDir: dir, SpoolLimit: func() int64 { return 4 << 30 }}}
+		Images: &image.Writer{Client: &http.Client{Transport: tr}, SpoolDir: dir, SpoolLimit: func() int64 { return 4 << 30 }}}
 	p := agentapi.PrepareImageParams{ImageInfo: agentapi.ImageInfo{ID: "i", URLs: []string{f[3]}, HashAlgo: "sha256", HashValue: f[2], DiskFormat: f[1], MinDiskBytes: 1}}
 	for b.Loop() {
 		if _, err := d.Prepare(b.Context(), p, ignore); err != nil {

@@ -93,47 +93,104 @@ func (a *attempt) unreadable(err error) error {
 	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("qcow2 file cannot be read: %v", err)}
 }
 
-// convert copies the virtual disk, leaving out what the table says is zero.
+// run is what comes next of a virtual disk: data, or so many zeros.
+type run struct {
+	data  []byte
+	zeros int64
+	err   error
+}
+
+// convert copies the virtual disk, leaving out what the table says is zero. It is read, and unpacked, while the disk writes.
 func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster int64) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	free, full := make(chan []byte, pumpBuffers), make(chan run, pumpBuffers)
+	for range pumpBuffers {
+		free <- make([]byte, pumpSize)
+	}
+	go func() {
+		defer close(full)
+		a.runs(reading, img, size, cluster, free, full)
+	}()
 	out := &sink{disk: a.disk, report: a.report, total: size}
-	buf := make([]byte, pumpSize)
-	// ahead grows with the zeros that are found: to look through all of the table for each piece would take longer than the write.
-	for ahead := int64(0); out.off < size; {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
+	var failed error
+	for r := range full { // to the end: the reader has ended when convert returns
+		switch {
+		case failed != nil:
+			continue
+		case r.err != nil:
+			failed = r.err
+		case r.data != nil:
+			failed = out.write(r.data)
+			free <- r.data[:pumpSize]
+		default:
+			failed = out.skip(r.zeros)
 		}
+		if failed != nil {
+			stop()
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return out.finish()
+}
+
+// runs reads the virtual disk into free buffers, and puts what it finds into full, until the disk or the context ends.
+func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64, free <-chan []byte, full chan<- run) {
+	put := func(r run) bool {
+		select {
+		case full <- r:
+			return r.err == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	// ahead grows with the zeros that are found: to look through all of the table for each piece would take longer than the write.
+	for off, ahead := int64(0), int64(0); off < size; {
 		// The reader counts right from the start of a cluster alone.
-		at := out.off / cluster * cluster
+		at := off / cluster * cluster
 		ahead = max(ahead, pumpSize, cluster)
 		extent, err := img.Extent(at, min(size-at, ahead))
 		if err != nil {
-			return a.unreadable(err)
+			put(run{err: a.unreadable(err)})
+			return
 		}
-		n := min(at+extent.Length, size) - out.off
+		n := min(at+extent.Length, size) - off
 		// Clusters may be smaller than a grain; such pieces are read, not skipped.
 		if !extent.Allocated || extent.Zero {
-			if whole := n / grain * grain; whole > 0 || n == size-out.off {
-				if n != size-out.off {
+			if whole := n / grain * grain; whole > 0 || n == size-off {
+				if n != size-off {
 					n = whole
 				}
-				if err := out.skip(n); err != nil {
-					return err
+				if !put(run{zeros: n}) {
+					return
 				}
-				ahead = min(2*ahead, mostAhead)
+				off, ahead = off+n, min(2*ahead, mostAhead)
 				continue
 			}
 		}
 		ahead = 0
-		n = min(max(n/grain*grain, grain), int64(len(buf)), size-out.off)
-		if m, err := img.ReadAt(buf[:n], out.off); int64(m) < n {
+		n = min(max(n/grain*grain, grain), pumpSize, size-off)
+		var buf []byte
+		select {
+		case buf = <-free:
+		case <-ctx.Done():
+			return
+		}
+		if m, err := img.ReadAt(buf[:n], off); int64(m) < n {
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}
-			return a.unreadable(err)
+			put(run{err: a.unreadable(err)})
+			return
 		}
-		if err := out.write(buf[:n]); err != nil {
-			return err
+		if !put(run{data: buf[:n]}) {
+			return
 		}
+		off += n
 	}
-	return out.finish()
 }

@@ -52,8 +52,16 @@ func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
 	}
 	// Unlinked at once: the space is freed whatever happens to us.
 	os.Remove(f.Name())
-	n64, err := io.Copy(f, io.LimitReader(plain, limit+1))
-	if err == nil && n64 > limit {
+	var kept int64
+	err = pump(io.LimitReader(plain, limit+1), func(p []byte) error {
+		n, err := f.Write(p)
+		kept += int64(n)
+		return err
+	})
+	if r, ok := errors.AsType[*readError](err); ok {
+		err = r.err
+	}
+	if err == nil && kept > limit {
 		err = &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
 			"%s unpacks to more than the %d bytes of memory that the agent has for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or serve a raw image", redact(url), limit)}
 	}

@@ -43,6 +43,8 @@ func refusal(machine, boot, deploy string) string {
 	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https"; {
 	case machine == "bios-0" && byHTTP:
 		return "UEFI"
+	case boot == "http" && deploy == byImage:
+		return "ramdisk_boot"
 	case deploy == byFiles && (boot == "http" || boot == "redfish-https" || boot == "redfish-virtual-media"):
 		return "ramdisk"
 	}
