@@ -234,6 +234,7 @@ At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `;
 | a change of ` + "`driver_info`" + ` or of the conductor group | the change is refused while the node is locked, or taken up; the flow ends as without that |
 | DELETE of the node | is refused while the flow runs; in maintenance it is accepted where the flow waits or is held, as in Ironic |
 | a person at the power button, an agent that reboots by itself | ends as without that, or fails and says why |
+| a hold of the operator's, and the request to go on | all of this happens to flows that a hold stops, and to those that go on from one |
 
 ## Where Ironic differs for all flows
 
