@@ -97,10 +97,10 @@ func BenchmarkPrepareImage(b *testing.B) {
 	b.ReportMetric(100*log.seconds/time.Since(began).Seconds(), "%-read-back")
 }
 
-// BenchmarkBesideQemuImg writes an image of 2 GiB, three eighths of it used, from a server on loopback to a file in the place of a disk: by
-// the agent, with checksum and read-back, and as people do by hand, with neither: `curl` and `dd` for raw, `curl` into memory and
-// `qemu-img convert` for qcow2. They write in turn, and until the data is on the medium. ratio is the agent's speed as a part of theirs.
-// Processor time is that of the programs that write, without the server.
+// BenchmarkBesideQemuImg writes an image of 2 GiB, three eighths of it used, from a server on loopback to a file in the place of a
+// disk. The agent does so with checksum and read-back. People do it by hand with neither: by `curl` and `dd` for raw, by `curl`
+// into memory and `qemu-img convert` for qcow2. They write in turn, and until the data is on the medium. ratio is the agent's
+// speed as a part of theirs. Processor time is that of the programs that write, without the server.
 func BenchmarkBesideQemuImg(b *testing.B) {
 	if bench := os.Getenv("IRONYARD_BENCH_WRITER"); bench != "" {
 		writeForBench(b, bench)

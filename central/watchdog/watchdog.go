@@ -7,7 +7,7 @@
 //     of its failover groups has lived. Whoever comes back within that time goes on
 //     with the work as if nothing had been.
 //   - No clock but this replica's is asked: the deadline counts from the look that saw
-//     the node's state first. After central's start it counts anew.
+//     the node's state first. After central's start it counts again from there.
 //   - A flow whose node is in maintenance is parked, and not ended.
 //   - A site that is away proves nothing: its rackds may well work on. The time is
 //     counted anew from when it is back.

@@ -419,9 +419,9 @@ func (d *Document) Supersedes(old *Document) bool {
 }
 
 // Inherit puts into d, which no rackd has begun, what it takes over from the work whose place it takes.
-// Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was
-// cut short, an undeploy what the BMC is still at work on, and a service that the one before has left the machine in the ramdisk. They take over
-// the secrets that were replaced.
+// Work that goes on with the flow takes over where that stands, with its agent. An abort takes over what was cut short.
+// An undeploy takes over what the BMC is still at work on. A service takes over that the one before has left the
+// machine in the ramdisk. All three take over the secrets that were replaced.
 // The agent of one flow is none of another: its token and its code are of the first.
 func (d *Document) Inherit(old *Document) {
 	switch {

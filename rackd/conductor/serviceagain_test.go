@@ -11,8 +11,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/view"
 )
 
-// A service takes the place of one that is held in the ramdisk, or follows one that has failed there, and none of its steps needs the ramdisk. The
-// machine is brought back into its instance all the same before the node is active, by an abort too; a failure says where it is.
+// A service takes the place of one that is held in the ramdisk, or follows one that has failed there, and none of its steps
+// needs the ramdisk. The machine is brought back into its instance before the node is active, by an abort too. A failure says
+// where it is.
 func TestAServiceAfterOneInTheRamdisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		held, fails, abort bool

@@ -30,8 +30,8 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 	return steps, err
 }
 
-// factPriorities are the priorities of clean steps by which the list of an automated cleaning is made, as JSON. The list grows once the agent's
-// steps are known, under another rackd perhaps: its own flags do not count then.
+// factPriorities are the priorities of clean steps by which the list of an automated cleaning is made, as JSON. The list
+// grows once the agent's steps are known, under another rackd perhaps: its own flags do not count then.
 const factPriorities = "clean_priorities"
 
 // keepPriorities keeps them where the list is still to grow.

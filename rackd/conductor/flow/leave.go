@@ -89,8 +89,8 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 	return undone, nil
 }
 
-// How long a machine is looked at that may still switch on by itself, and how often. iLO delays an order by up to two minutes. That counts from
-// when the flow ends: the order's time is perhaps by another clock, or by one that has been set since.
+// How long a machine is looked at that may still switch on by itself, and how often. iLO delays an order by up to two
+// minutes. That counts from when the flow ends: the order's time is perhaps by another clock, or by one that has been set since.
 const (
 	lateOn    = 150 * time.Second
 	lateEvery = 2 * time.Second
