@@ -1,5 +1,7 @@
 package partition
 
+import "slices"
+
 // Area is a part of a disk, in bytes from the disk's start.
 type Area struct{ Start, End int64 }
 
@@ -12,8 +14,9 @@ const (
 
 // Areas lists the partitions that any table on the disk tells of, for someone who is to leave no
 // trace of them: the GPT at the start and its copy at the end, for sectors of 512 and 4096
-// bytes, the primary partitions of an MBR and the logical ones. It judges leniently: what one
-// table has damaged another may still hold, and a kernel or a RAID would find it.
+// bytes, the primary partitions of an MBR and the logical ones, for sectors of 512 bytes and
+// the disk's own. It judges leniently: what one table has damaged another may still hold, and a
+// kernel or a RAID would find it.
 func Areas(d Disk) []Area {
 	seen := map[Area]bool{}
 	var out []Area
@@ -40,11 +43,13 @@ func Areas(d Disk) []Area {
 	}
 	first := make([]byte, 512)
 	if _, err := d.ReadAt(first, 0); err == nil && first[510] == 0x55 && first[511] == 0xaa {
-		for i := range 4 {
-			start, end, kind := mbrArea(d, first, i, 0)
-			add(start, end)
-			if kind == 0x05 || kind == 0x0f || kind == 0x85 {
-				logicalAreas(d, start, add)
+		for _, sector := range slices.Compact([]int64{512, d.SectorSize()}) {
+			for i := range 4 {
+				start, end, kind := mbrArea(first, i, 0, sector)
+				add(start, end)
+				if kind == 0x05 || kind == 0x0f || kind == 0x85 {
+					logicalAreas(d, start, sector, add)
+				}
 			}
 		}
 	}
@@ -77,16 +82,16 @@ func gptAreas(d Disk, sector, at int64, add func(start, end int64)) {
 	}
 }
 
-// mbrArea is entry i of a boot record, whose sectors are the disk's own and count from base; kind is its type.
-func mbrArea(d Disk, record []byte, i int, base int64) (start, end int64, kind byte) {
+// mbrArea is entry i of a boot record, whose sectors count from base; kind is its type.
+func mbrArea(record []byte, i int, base, sector int64) (start, end int64, kind byte) {
 	e := record[mbrTable+16*i : mbrTable+16*i+16]
-	start = base + int64(le.Uint32(e[8:]))*d.SectorSize()
-	return start, start + int64(le.Uint32(e[12:]))*d.SectorSize(), e[4]
+	start = base + int64(le.Uint32(e[8:]))*sector
+	return start, start + int64(le.Uint32(e[12:]))*sector, e[4]
 }
 
 // logicalAreas follows the chain of extended boot records: in each, the first entry is a logical
 // partition and the second the next record, which counts from the chain's beginning.
-func logicalAreas(d Disk, extended int64, add func(start, end int64)) {
+func logicalAreas(d Disk, extended, sector int64, add func(start, end int64)) {
 	record := make([]byte, 512)
 	for at, n := extended, 0; n < maxLogical; n++ {
 		if at < 0 || at+512 > d.Size() {
@@ -95,9 +100,9 @@ func logicalAreas(d Disk, extended int64, add func(start, end int64)) {
 		if _, err := d.ReadAt(record, at); err != nil || record[510] != 0x55 || record[511] != 0xaa {
 			return
 		}
-		start, end, _ := mbrArea(d, record, 0, at)
+		start, end, _ := mbrArea(record, 0, at, sector)
 		add(start, end)
-		next, _, kind := mbrArea(d, record, 1, extended)
+		next, _, kind := mbrArea(record, 1, extended, sector)
 		if kind == 0 || next <= extended {
 			return
 		}
