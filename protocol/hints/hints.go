@@ -157,7 +157,7 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
 
 // Check returns an *UnknownError for a hint whose property none of the disks has. So it does for a hint that fits no disk and
-// may mean one that hides what names it. Without disks there is nothing to tell apart.
+// may mean one that hides what names it, and that no other hint keeps. Without disks there is nothing to tell apart.
 func (k Kept) Check(disks []agentapi.Disk) error {
 	for _, h := range k {
 		for _, r := range h.rules {
@@ -171,7 +171,7 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 		if slices.ContainsFunc(disks, h.Match) {
 			continue
 		}
-		for _, d := range disks {
+		for _, d := range k.Others(disks) { // what another hint keeps is kept, whatever it hides
 			if r, may := h.mayMean(d); may {
 				return &UnknownError{r.key, r.text, d.Name}
 			}

@@ -229,3 +229,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A disk that another hint keeps is kept, whatever it hides: it stops nothing, and neither does another path to it.
+func TestAKeptDiskMayHideWhatAnotherHintAsksFor(t *testing.T) {
+	disks := []agentapi.Disk{
+		{Name: "/dev/sda", Size: 480 << 30, HCTL: "0:0:0:0", WWN: "0x5000c500a1b2c3d4", WWNWithExtension: "0x5000c500a1b2c3d4"},
+		{Name: "/dev/sdb", Size: 480 << 30, HCTL: "1:0:0:0", WWN: "0x5000c500a1b2c3d4", WWNWithExtension: "0x5000c500a1b2c3d4"},
+		{Name: "/dev/sdc", Size: 480 << 30, HCTL: "0:0:1:0", Serial: "S3"},
+	}
+	kept, err := ParseKept([]any{map[string]any{"hctl": "0:0:0:0"}, map[string]any{"serial": "of another machine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := (Rules{Kept: kept}).Decide(disks, nil)
+	if err != nil || len(d.Erased) != 1 || d.Erased[0].Name != "/dev/sdc" {
+		t.Errorf("erased %v, %v", d.Erased, err)
+	}
+}
