@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -254,4 +255,53 @@ func TestNothingIsTriedAgainInMaintenance(t *testing.T) {
 			t.Errorf("afterwards: state %q, the machine is %q, %+v", d.State, m.power, d.Result)
 		}
 	})
+}
+
+// A step that has failed in maintenance is not tried again there by the next owner either, nor because a request beside the flow has it
+// taken up anew.
+func TestNothingIsTriedAgainInMaintenanceByWhoComesNext(t *testing.T) {
+	for _, dies := range []bool{true, false} {
+		t.Run(fmt.Sprint("its rackd dies: ", dies), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, silent := &machine{power: driver.PowerOff}, true
+				m.powerErr = func(driver.PowerState) (error, bool) {
+					if silent {
+						return driver.ErrUnreachable, false
+					}
+					return nil, true
+				}
+				on := switchOn()
+				on.Retries, on.Pause = 10, time.Minute
+				m.deploy = []driver.Step{on}
+				s := newShelf()
+				oneNode(s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				time.Sleep(90 * time.Second)
+				s.maintain(true, "", 5*time.Hour)
+				before := len(m.written())
+				if silent = false; dies {
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				} else {
+					s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOff)})
+				}
+				defer kill()
+				time.Sleep(5 * time.Hour)
+				synctest.Wait()
+				if !dies && (len(s.errands()) != 1 || s.errands()[0].Error != "") {
+					t.Errorf("beside it: %+v", s.errands())
+				}
+				if d := s.Work(nodeA).Doc; len(m.written()) != before || !d.Open() || d.State != provision.DeployWait {
+					t.Errorf("orders in maintenance %q, state %q, %+v", m.written()[before:], d.State, d.Result)
+				}
+				s.maintain(false, "", time.Minute)
+				if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.Active || m.power != driver.PowerOn {
+					t.Errorf("afterwards: state %q, the machine is %q, %+v", d.State, m.power, d.Result)
+				}
+			})
+		})
+	}
 }

@@ -91,8 +91,24 @@ const lookEvery = 5 * time.Second
 
 // pauseUntilFree waits before another try of s, which has failed: for pause, and while the node is in maintenance.
 func (r *Runner) pauseUntilFree(ctx context.Context, s flow.Step, pause time.Duration) error {
-	if err := r.sleep(ctx, s, pause); err != nil || !r.parks() {
+	if err := r.sleep(ctx, s, pause); err != nil {
 		return err
+	}
+	return r.untilFree(ctx, s)
+}
+
+// untilFree waits, before another try of s, while the node is in maintenance. The checkpoint says so: the next owner
+// waits with the try, too.
+func (r *Runner) untilFree(ctx context.Context, s flow.Step) error {
+	cp := &r.doc.Checkpoint
+	if err := r.keepTime(ctx); err != nil || !cp.Parked.Is() {
+		return err
+	}
+	if cp.Parked.Before != s.ID() {
+		cp.Parked.Before = s.ID()
+		if err := r.save(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.move(ctx, provision.EventWait, ""); err != nil {
 		return err

@@ -64,6 +64,11 @@ func (r *Runner) runSteps(ctx context.Context, steps []flow.Step) error {
 			pointEnded.Hit(r.at(*ended))
 		}
 		pointBegun.Hit(r.at(s))
+		if cp.Parked.Before == s.ID() { // it has failed under an owner before
+			if err := r.untilFree(ctx, s); err != nil {
+				return err
+			}
+		}
 		if err := r.runStep(ctx, s); err != nil {
 			return err
 		}
