@@ -166,3 +166,47 @@ func TestAMachineThatComesOnLateAfterAPowerStep(t *testing.T) {
 		}
 	})
 }
+
+// The first order of a power step to switch on is lost on the way, and the next is refused: the machine comes on by the first after its
+// flow has ended, and is off in the end.
+func TestARefusalDoesNotTakeBackAnOrderBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		m := &machine{power: driver.PowerOff}
+		ons := 0
+		m.powerErr = func(target driver.PowerState) (error, bool) {
+			if target != driver.PowerOn {
+				return nil, true
+			}
+			switch ons++; ons {
+			case 1: // into the ramdisk
+				return nil, true
+			case 2:
+				time.AfterFunc(75*time.Second, func() { m.mu.Lock(); m.power = driver.PowerOn; m.mu.Unlock() })
+				return driver.ErrUnknown, false
+			}
+			return driver.ErrInvalid, false
+		}
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) {
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+				"power": named, "management": named, "boot": named, "deploy": {{Name: "m", Impl: offers{m, &log}}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Hardware = reg
+		})
+		defer kill()
+		steps := []work.Step{{Interface: "power", Step: "reboot"}, {Interface: "deploy", Step: "erase"}}
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{Steps: steps})
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		d := s.Work(nodeA).Doc
+		now, _ := m.PowerState(t.Context(), nil)
+		if now != driver.PowerOff || ons < 3 || d.Open() || !strings.Contains(d.Result.Error, "reboot") {
+			t.Errorf("the machine is %q after %q; %+v", now, m.writes, d.Result)
+		}
+	})
+}

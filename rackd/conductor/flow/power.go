@@ -114,11 +114,12 @@ func (c *Catalog) reach(ctx context.Context, t *driver.Task, ask, want driver.Po
 		return driver.Done(), fmt.Errorf("read the power state: %w", err)
 	}
 	if state != want || !t.Hardware.Can(driver.PowerOff) { // what nothing tells is asked for again
+		asked := t.Facts[driver.FactOnAsked] != "" // and not seen to be on: a refusal takes back no order before it
 		if want == driver.PowerOn {
 			t.OnAsked()
 		}
 		if err := t.SetPower(ctx, ask); err != nil {
-			if want == driver.PowerOn && !MayPass(err) {
+			if want == driver.PowerOn && !asked && !MayPass(err) {
 				delete(t.Facts, driver.FactOnAsked) // it was refused
 			}
 			return driver.Done(), fmt.Errorf("ask for %q: %w", ask, err)
