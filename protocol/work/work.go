@@ -442,7 +442,7 @@ func (d *Document) Inherit(old *Document) {
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets
 	case d.Verb == Service && old.Verb == Service && old.Open():
-		d.Args.InRamdisk = old.Checkpoint.Facts[FactBoot] == BootRamdisk || old.Args.InRamdisk && old.Checkpoint.Plan == nil
+		d.Args.InRamdisk = old.Checkpoint.Facts[FactBoot] == BootRamdisk || old.Args.InRamdisk && old.Checkpoint.Facts[FactBoot] == ""
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets
 	case d.Verb == Delete:
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets

@@ -92,3 +92,63 @@ func (s *shelf) replaces(id string, v work.Verb, entry provision.State, args wor
 	s.mu.Unlock()
 	s.tell(id)
 }
+
+// A service without a ramdisk on a machine that one before has left there: nothing boots the ramdisk, and no step waits for an agent, which
+// cannot call. One that takes its place while it is held brings the machine back all the same.
+func TestAServiceWithoutARamdiskAfterOneInIt(t *testing.T) {
+	for step, holds := range map[string]bool{"wait": false, "reboot": false, "hold": true} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &stage{machine: &machine{power: driver.PowerOn}, runs: anInstance, network: true, fails: "tool"}
+				of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
+				reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{
+					"power": of(m), "management": of(m), "boot": of(m), "deploy": of(m)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newShelf()
+				oneNode(s)
+				_, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) { c.Hardware = reg })
+				defer kill()
+				s.request(nodeA, work.Service, provision.Servicing, work.Args{Steps: named("tool").Steps, From: provision.Active})
+				time.Sleep(10 * time.Minute)
+				m.readied = false
+				s.replaces(nodeA, work.Service, provision.Servicing, work.Args{Steps: []work.Step{{Interface: "power", Step: step}},
+					DisableRamdisk: true, InRamdisk: true, From: provision.ServiceFail})
+				time.Sleep(10 * time.Minute)
+				if holds {
+					if d := s.Work(nodeA).Doc; d.State != provision.ServiceHold {
+						t.Fatalf("in %q, %+v", d.State, d.Result)
+					}
+					s.replaces(nodeA, work.Service, provision.Servicing, work.Args{Steps: named("bios").Steps, From: provision.ServiceHold})
+				}
+				time.Sleep(50 * time.Minute)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() || d.State != provision.Active || m.runs != anInstance || m.readied {
+					t.Errorf("in %q, the machine runs %q, the ramdisk was prepared: %v, %+v", d.State, m.runs, m.readied, d.Result)
+				}
+			})
+		})
+	}
+}
+
+// A service that no rackd can begin, for it does not have the node's hardware, leaves the machine where one before has left it, and
+// says so.
+func TestAServiceThatCannotBeginKeepsWhereTheMachineIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOn}
+		s := newShelf()
+		oneNode(s)
+		s.nodes[nodeA].Driver = "none of this rackd's"
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		args := work.Args{Steps: named("bios").Steps, From: provision.ServiceFail, InRamdisk: true}
+		s.request(nodeA, work.Service, provision.Servicing, args)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d, last := s.Work(nodeA).Doc, s.events[len(s.events)-1]
+		if d.State != provision.ServiceFail || string(last.Internal[work.ServiceRamdisk]) != "true" {
+			t.Errorf("in %q, told %s; %+v", d.State, last.Internal, d.Result)
+		}
+	})
+}

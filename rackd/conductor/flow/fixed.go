@@ -20,7 +20,10 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 		return c.listed(d, t)
 	}
 	if d.Verb == work.Service && d.Args.InRamdisk {
-		t.Facts[driver.FactBoot], t.Facts[driver.FactBooted] = driver.BootRamdisk, "yes"
+		t.Facts[driver.FactBooted] = "yes"
+		if !d.Args.DisableRamdisk { // else no step may boot it again, or wait for its agent
+			t.Facts[driver.FactBoot] = driver.BootRamdisk
+		}
 	}
 	steps, err := c.Steps(d, t)
 	if err == nil {

@@ -114,7 +114,9 @@ func internal(d work.Document) map[string]json.RawMessage {
 		info = map[string]json.RawMessage{}
 	}
 	info[work.ServiceRamdisk] = json.RawMessage("null")
-	if d.State == provision.ServiceFail && (d.Checkpoint.Facts[driver.FactBooted] != "" || d.Verb == work.Abort && d.Args.AbortedBoot == driver.BootRamdisk) {
+	left := d.Checkpoint.Facts[driver.FactBooted] != "" || d.Verb == work.Abort && d.Args.AbortedBoot == driver.BootRamdisk ||
+		d.Flow() == work.Service && d.Args.InRamdisk && d.Checkpoint.Plan == nil // it never began
+	if d.State == provision.ServiceFail && left {
 		info[work.ServiceRamdisk] = json.RawMessage("true")
 	}
 	return info
