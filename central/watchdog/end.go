@@ -30,8 +30,8 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
-		if n.AcceptedState == provision.ServiceFail && inRamdisk(n) {
-			n.DriverInternalInfo[work.ServiceRamdisk] = true
+		if n.AcceptedState == provision.ServiceFail {
+			noteRamdisk(n, u)
 			if err := tx.UpdateObservation(ctx, n); err != nil {
 				return err
 			}
@@ -73,6 +73,23 @@ func fail(n *store.Node, text string, now time.Time) {
 	n.PowerTarget, n.TargetPowerState = "", ""
 	n.Accept(to, target, now)
 	n.AcceptedError, n.LastError = text, text
+}
+
+// noteRamdisk notes whether a service that has failed may have left the machine in the ramdisk. What one before has left there, and the
+// list of its steps, must not pass for this one's.
+func noteRamdisk(n *store.Node, u *store.Unfinished) {
+	booted := u.Args.InRamdisk || inRamdisk(n)
+	if u.Verb == work.Service {
+		for _, key := range []string{work.ServiceRamdisk, "service_steps", "service_step_index"} {
+			delete(n.DriverInternalInfo, key)
+		}
+	}
+	if booted {
+		if n.DriverInternalInfo == nil {
+			n.DriverInternalInfo = map[string]any{}
+		}
+		n.DriverInternalInfo[work.ServiceRamdisk] = true
+	}
 }
 
 // inRamdisk reports whether a service may have booted the ramdisk: the step that was told of last, or one before it, needs that. The

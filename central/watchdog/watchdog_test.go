@@ -73,7 +73,7 @@ func (r *rack) update(f func(ctx context.Context, tx *store.Tx) error) {
 }
 
 // begin puts the node into a state with open work.
-func (r *rack) begin(verb work.Verb, state, target provision.State) {
+func (r *rack) begin(verb work.Verb, state, target provision.State, args ...work.Args) {
 	r.t.Helper()
 	r.update(func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.Node(ctx, nodeID)
@@ -95,7 +95,7 @@ func (r *rack) begin(verb work.Verb, state, target provision.State) {
 			return err
 		}
 		return tx.InsertWork(ctx, &store.Work{ID: string(verb) + r.now.String(), Node: nodeID, Group: n.ConductorGroup, Generation: n.Generation, Verb: verb,
-			Entry: state, EntryTarget: target, Owner: "r1"})
+			Entry: state, EntryTarget: target, Owner: "r1", Args: append(args, work.Args{})[0]})
 	})
 }
 
@@ -468,6 +468,33 @@ func TestAServiceThatWasInTheRamdisk(t *testing.T) {
 			n := r.node()
 			if got, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool); n.ProvisionState != provision.ServiceFail || got != c.want {
 				t.Errorf("in %q, %v, want %v", n.ProvisionState, n.DriverInternalInfo, c.want)
+			}
+		})
+	}
+}
+
+// Where an earlier service has left the machine tells nothing of one that began in the instance, and neither does the list of its steps.
+// One that followed it at once, and never began, leaves the machine there.
+func TestWhereAnEarlierServiceHasLeftTheMachine(t *testing.T) {
+	for name, c := range map[string]work.Args{
+		"from active": {From: provision.Active},
+		"after it":    {From: provision.ServiceFail, InRamdisk: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRack(t)
+			r.update(func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, nodeID)
+				if err != nil {
+					return err
+				}
+				n.DriverInternalInfo = map[string]any{work.ServiceRamdisk: true}
+				return tx.UpdateObservation(ctx, n)
+			})
+			r.begin(work.Service, provision.Servicing, provision.Active, c)
+			r.pass(r.watchdog(), 2*time.Hour)
+			n := r.node()
+			if got, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool); n.ProvisionState != provision.ServiceFail || got != c.InRamdisk {
+				t.Errorf("in %q, %v", n.ProvisionState, n.DriverInternalInfo)
 			}
 		})
 	}
