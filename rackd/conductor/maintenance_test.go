@@ -258,7 +258,7 @@ func TestNothingIsTriedAgainInMaintenance(t *testing.T) {
 }
 
 // A step that has failed in maintenance is not tried again there by the next owner either, nor because a request beside the flow has it
-// taken up anew.
+// taken up again.
 func TestNothingIsTriedAgainInMaintenanceByWhoComesNext(t *testing.T) {
 	for _, dies := range []bool{true, false} {
 		t.Run(fmt.Sprint("its rackd dies: ", dies), func(t *testing.T) {
