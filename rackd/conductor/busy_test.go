@@ -121,3 +121,32 @@ func TestAFailureInTheRamdiskLeavesTheBMCAtWork(t *testing.T) {
 		}
 	})
 }
+
+// A BMC whose last progress another rackd has seen, by a clock that is hours behind, has not stood still for hours.
+func TestProgressByAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		step := flashing(time.Hour, func(time.Duration) string { return "running" }, nil)
+		m := &machine{power: driver.PowerOn, clean: []driver.Step{step}}
+		s, owner := newShelf(), owned("a")
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+		s.request(nodeA, work.Clean, provision.Cleaning, work.Args{DisableRamdisk: true, Steps: []work.Step{{Interface: "deploy", Step: "flash"}}})
+		time.Sleep(time.Minute)
+		kill()
+		s.mu.Lock()
+		w := *s.works[nodeA]
+		w.Doc.Checkpoint.BMC = &work.Busy{Far: "running", Since: time.Now().Add(-5 * time.Hour)}
+		w.Doc.Sign(testKey)
+		s.rev++
+		w.Revision = s.rev
+		s.works[nodeA] = &w
+		s.mu.Unlock()
+		owner.Store("b")
+		_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+		defer func() { kill() }()
+		time.Sleep(65 * time.Minute)
+		if res := s.Work(nodeA).Doc.Result; res == nil || !res.OK {
+			t.Errorf("after an hour: %+v", res)
+		}
+	})
+}

@@ -20,12 +20,21 @@ func (r *Runner) Busy(far string) {
 	switch {
 	case r.busy == nil || r.busy.Far != far:
 		r.busy = &work.Busy{Far: far, Since: now}
-	case r.busy.Since.After(now): // by the clock of the owner before
+	case r.busy.Since.After(now): // by this host's clock, before it was set
 		r.busy = &work.Busy{Far: far, Since: now}
 	case now.Sub(r.busy.Since) > stalled:
 		return
 	}
 	r.replied = true
+}
+
+// inherited is what a BMC is at work on, for a rackd that takes its work. What another has written of the time counts from now:
+// its clock may be behind, and a BMC that gets on would pass for one that does not.
+func inherited(b *work.Busy, own bool) *work.Busy {
+	if b == nil || own {
+		return b
+	}
+	return &work.Busy{Far: b.Far, Since: time.Now()}
 }
 
 // Idle implements driver.Recorder.

@@ -170,7 +170,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	if r.bootFact == driver.BootRamdisk { // what its last owner has published
 		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
 	}
-	r.busy = w.Doc.Checkpoint.BMC
+	r.busy = inherited(w.Doc.Checkpoint.BMC, w.Doc.Owner == deps.Name)
 	r.clockMark, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil && deps.Secrets.Pinned(n, &w.Doc) {
 		a := *w.Doc.Checkpoint.Agent
