@@ -112,6 +112,7 @@ func TestAServiceWithoutARamdiskAfterOneInIt(t *testing.T) {
 				defer kill()
 				s.request(nodeA, work.Service, provision.Servicing, work.Args{Steps: named("tool").Steps, From: provision.Active})
 				time.Sleep(10 * time.Minute)
+				synctest.Wait()
 				m.readied = false
 				s.replaces(nodeA, work.Service, provision.Servicing, work.Args{Steps: []work.Step{{Interface: "power", Step: step}},
 					DisableRamdisk: true, InRamdisk: true, From: provision.ServiceFail})

@@ -144,7 +144,7 @@ func TestLinkDown(t *testing.T) {
 			f.ask(busy, "active")
 			f.until("the deploy runs at the site", 10*time.Second, func() bool {
 				n, err := f.Show(t.Context(), busy)
-				return err == nil && n.DeployStep["step"] == "write_image"
+				return err == nil && n.DeployStep["step"] == "write_image" && n.ProvisionState == string(provision.DeployWait)
 			})
 			link := f.Sites["east"].Link
 			breakLink(link)

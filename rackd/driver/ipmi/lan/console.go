@@ -455,9 +455,18 @@ func (k *Console) Break(ctx context.Context) (left bool, err error) {
 	return left, err
 }
 
+// firstNumber is that of a session's first packet.
+const firstNumber = 1
+
 // send sends one packet until the BMC has said how many of its characters it took. A packet that is sent again has the same
 // number, so that the BMC takes it once.
 func (k *Console) send(ctx context.Context, operation uint8, chars []byte) (taken int, left bool, err error) {
+	// There are BMCs, OpenIPMI's simulator among them, that know the last number of the session before: characters in a packet of
+	// that number would pass for a repetition. So a first packet has none, and it does not matter whether it is taken.
+	first := k.number == 0
+	if first {
+		k.number = firstNumber
+	}
 	k.number = k.number%15 + 1
 	refused := false
 	for _, wait := range k.opts.Resend {
@@ -467,6 +476,10 @@ func (k *Console) send(ctx context.Context, operation uint8, chars []byte) (take
 		select {
 		case <-k.acks:
 		default:
+		}
+		if first {
+			first = false
+			_ = k.say(solHead{number: firstNumber}, nil) // the next packet says what is wrong
 		}
 		if err := k.say(solHead{number: k.number, status: operation}, chars); err == nil {
 			left = true
