@@ -168,7 +168,7 @@ func (w *Watchdog) told(u *store.Unfinished) report {
 	return r
 }
 
-// overdue reports whether a work that has told nothing, and has had nobody, since then is to be ended.
+// overdue reports whether a work is to be ended: it has told nothing since told, and no rackd has lived for it since orphaned.
 func (w *Watchdog) overdue(u *store.Unfinished, told, orphaned time.Time) bool {
 	state, _ := provision.Describe(u.State)
 	if state.Kind == provision.Held {
