@@ -137,8 +137,10 @@ type Task struct {
 	Deploys bool
 	// Entered is when the running step began (the first time, not this run).
 	Entered time.Time
-	Agent   Agent
-	Images  Images
+	// Taken is when this rackd took the work from another, zero if it did not. Since reads it.
+	Taken  time.Time
+	Agent  Agent
+	Images Images
 	// Media are those that the ramdisk boots from; nil: this rackd serves none.
 	Media Media
 	// Reach returns an error for a URL that a BMC is not told to read for a caller, such as one into the BMCs' own networks;

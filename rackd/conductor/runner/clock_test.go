@@ -53,3 +53,13 @@ func TestDeadlinesAreNotMovedByTheWallClock(t *testing.T) {
 	}
 	check("moved by a heartbeat")
 }
+
+// What a step has noted is compared with this rackd's clock only where this rackd noted it.
+func TestOnlyAForeignWorkIsTaken(t *testing.T) {
+	for owner, taken := range map[string]bool{"rackd-a": false, "rackd-b": true, "": true} {
+		r := New(&Deps{Name: "rackd-a", Members: leased{}, Log: slog.New(slog.DiscardHandler)}, &node.Document{UUID: nodeA}, view.Work{Doc: work.Document{Owner: owner, Seq: 3}}, nil)
+		if r.foreign.IsZero() == taken {
+			t.Errorf("work of %q: taken at %s", owner, r.foreign)
+		}
+	}
+}

@@ -147,6 +147,8 @@ type Runner struct {
 	// clockMark is the newest time that a step was given.
 	clockMark time.Time
 
+	// foreign is when this rackd took the work from another, zero if it did not.
+	foreign time.Time
 	// progress is what the step or the agent last said of its progress.
 	progress *agentapi.Progress
 	// inventory is what a step found of the machine, until it is published.
@@ -170,7 +172,11 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	if r.bootFact == driver.BootRamdisk { // what its last owner has published
 		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
 	}
-	r.busy = inherited(w.Doc.Checkpoint.BMC, w.Doc.Owner == deps.Name)
+	own := w.Doc.Owner == deps.Name
+	if !own {
+		r.foreign = time.Now()
+	}
+	r.busy = inherited(w.Doc.Checkpoint.BMC, own)
 	r.clockMark, r.clock = w.Doc.Checkpoint.Mark, w.Doc.Checkpoint.Mark
 	if w.Doc.Checkpoint.Agent != nil && deps.Secrets.Pinned(n, &w.Doc) {
 		a := *w.Doc.Checkpoint.Agent
@@ -299,7 +305,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	tokens := func() []string { return r.deps.Keys.Of(n.Group).Tokens(n.UUID, r.root, r.Boot().Number) }
 	r.task = &driver.Task{Node: n, Hardware: hw, Fence: flowFence{r}, WorkID: r.root, LetGo: r.doc.Args.LetGo, Deploys: r.doc.Flow() == work.Deploy, Images: r.deps.Images, Media: r.media(), Reach: r.deps.Reach, Record: r, Secrets: replacing{r},
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
-		Attended: r.parks}
+		Attended: r.parks, Taken: r.foreign}
 	r.renewed = r.node
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)
 	r.inheritTouch(steps)

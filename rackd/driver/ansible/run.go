@@ -110,10 +110,10 @@ func (p *Plays) listens(ctx context.Context, t *driver.Task, h *handle, host str
 		return true, nil
 	}
 	if h.Since.IsZero() {
-		h.Since = time.Now()
+		h.Since = time.Now().UTC()
 		return false, t.Record.SaveHandle(ctx, h)
 	}
-	if time.Since(h.Since) > sshWithin {
+	if t.Since(h.Since) > sshWithin {
 		return false, fmt.Errorf("node %s: its ramdisk at %s takes no SSH connection (%w). rackd's own has neither an SSH server for deploys nor Python: name one that has both in driver_info deploy_kernel and deploy_ramdisk",
 			t.Node.Label(), host, err)
 	}

@@ -61,7 +61,7 @@ func behindQueue(d *redfish.Driver, steps []driver.Step) []driver.Step {
 				return driver.Outcome{}, err
 			case len(left) == 0:
 				return run(ctx, t)
-			case t.Record.Now().Sub(t.Entered) > longestQueue:
+			case t.Since(t.Entered) > longestQueue:
 				return driver.Outcome{}, fmt.Errorf("node %s: %s: the iDRAC's queue has been busy for %s: %w", t.Node.Label(), s.Name, longestQueue, queued(left))
 			}
 			return driver.Wait(look), nil

@@ -206,7 +206,7 @@ func (i Interface) lookBack(ctx context.Context, t *driver.Task, doing string, h
 		return driver.Wait(sessionEvery), t.Record.SaveHandle(ctx, *h)
 	case len(fresh) > 1:
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: it is not known which of the new sessions %q is that of the order, whose answer was lost. Rackd does not repeat it: look at the iRMC's sessions, let them end, then repeat the request", t.Node.Label(), doing, fresh)
-	case time.Since(h.Since) < sessionShows:
+	case t.Since(h.Since) < sessionShows:
 		return driver.Wait(sessionEvery), nil
 	}
 	h.Asked = false // the iRMC has not taken it
@@ -232,14 +232,14 @@ func (i Interface) follow(ctx context.Context, t *driver.Task, doing string, h *
 		return nil
 	})
 	switch running := status == sessionActivated || status == sessionRuns; {
-	case away(err) && time.Since(h.Since) < sessionLasts:
+	case away(err) && t.Since(h.Since) < sessionLasts:
 		return driver.Wait(sessionEvery), nil
 	case err != nil:
 		return driver.Outcome{}, err
 	case !there:
 		t.Record.Idle()
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: the iRMC no longer knows its session %s, and does not say how it ended: look at its log", t.Node.Label(), doing, h.ID)
-	case running && time.Since(h.Since) > sessionLasts: // it may write to the BIOS: the machine is to keep its power
+	case running && t.Since(h.Since) > sessionLasts: // it may write to the BIOS: the machine is to keep its power
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: session %s has been %s for %s: look at the iRMC", t.Node.Label(), doing, h.ID, status, sessionLasts)
 	case running:
 		t.Record.Busy(fmt.Sprintf("%s: session %s is %s", doing, h.ID, status))

@@ -50,7 +50,7 @@ func PrepareFirmware(ctx context.Context, t *driver.Task) error {
 	t.Record.Phase("iSCSI boot", fmt.Sprintf("the firmware attaches %s at %s, port %d", target.IQN, target.Host, target.Port))
 	switch err := setDevice(ctx, t); {
 	case errors.Is(err, driver.ErrUnsupported):
-		t.Facts[factWaits] = t.Record.Now().UTC().Format(time.RFC3339)
+		t.Facts[factWaits] = time.Now().UTC().Format(time.RFC3339)
 		t.Record.Phase("boot device", "the firmware shows its volume once it has logged in: "+err.Error())
 		return nil
 	case err != nil && !errors.Is(err, driver.ErrFenced):
@@ -89,7 +89,7 @@ func AwaitFirmware(ctx context.Context, t *driver.Task) (done, again bool, err e
 		return false, true, nil
 	case !errors.Is(err, driver.ErrUnsupported):
 		return false, false, err
-	case t.Record.Now().Sub(since) < byFirmware:
+	case t.Since(since) < byFirmware:
 		return false, false, nil
 	default:
 		return false, false, fmt.Errorf("node %s: %s after power on its firmware shows no iSCSI disk, so it has not logged in to the target. Look whether the machine reaches target_portal. Compare target_iqn, auth_username, auth_password and the connector's iqn with the target's: %w", t.Node.Label(), byFirmware, err)
