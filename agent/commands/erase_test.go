@@ -38,7 +38,7 @@ func TestAnErasureThatErasesNothing(t *testing.T) {
 		"none, and none was inspected":       {files: map[string]string{"sys/.keep": ""}, node: map[string]any{agentapi.StepKnownDisks: []any{}}},
 		"none, and one was inspected":        {files: map[string]string{"sys/.keep": ""}, node: map[string]any{agentapi.StepKnownDisks: []any{[]any{"TENANT", "", 7}}}, want: `(serial "TENANT"`},
 		"a hidden one":                       {files: map[string]string{"sys/block/nvme0c0n1/size": "20971520", "sys/block/nvme0c0n1/hidden": "1"}, want: "nothing is erased"},
-		"a stick":                            {files: disk("sys/block/sda/removable", "1"), want: "removable: used only where a hint names it"},
+		"a stick":                            {files: disk("sys/block/sda/removable", "1"), want: "removable: used only where properties/root_device names it"},
 		"a stick, and no disk was inspected": {files: disk("sys/block/sda/removable", "1"), node: map[string]any{agentapi.StepKnownDisks: []any{}}},
 		"a stick that is to be erased":       {files: disk("sys/block/sda/removable", "1", readOnly, "1"), node: map[string]any{"properties": map[string]any{"root_device": map[string]any{"serial": "TENANT"}}}, want: "which is read-only"},
 		"read-only":                          {files: disk(readOnly, "1"), want: `/dev/sda (10737418240 bytes, serial "TENANT"), which is read-only`},

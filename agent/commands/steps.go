@@ -138,6 +138,12 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 		return nil, err
 	}
 	params.ImageInfo.SkipBlockDevices = skipped(p)
+	params.ImageInfo.RootByInstance = true // a cleaning does not know the step's arguments
+	if len(params.ImageInfo.RootDeviceHints) == 0 {
+		if params.ImageInfo.RootDeviceHints, params.ImageInfo.RootByInstance, err = wanted(p); err != nil {
+			return nil, err
+		}
+	}
 	if params.ImageInfo.KnownDisks, err = known(p); err != nil {
 		return nil, err
 	}
@@ -168,13 +174,25 @@ func rules(p agentapi.StepParams) (s hints.Rules, err error) {
 	if s.Kept, err = hints.ParseKept(skipped(p)); err != nil {
 		return s, &deploy.ParamError{Reason: err.Error()}
 	}
-	properties, _ := p.Node["properties"].(map[string]any)
-	if root, ok := properties["root_device"].(map[string]any); ok {
-		if s.Root, err = hints.Parse(root); err != nil {
-			return s, &deploy.ParamError{Reason: err.Error()}
-		}
+	root, byInstance, err := wanted(p)
+	if err != nil {
+		return s, err
 	}
+	if s.Root, err = hints.Parse(root); err != nil {
+		return s, &deploy.ParamError{Reason: err.Error()}
+	}
+	s.Root.ByInstance = byInstance
 	return s, nil
+}
+
+// wanted are the hints of the node for its root device.
+func wanted(p agentapi.StepParams) (raw map[string]any, byInstance bool, err error) {
+	instance, _ := p.Node["instance_info"].(map[string]any)
+	properties, _ := p.Node["properties"].(map[string]any)
+	if raw, byInstance, err = hints.RootDevice(instance, properties); err != nil {
+		return nil, false, &deploy.ParamError{Reason: err.Error()}
+	}
+	return raw, byInstance, nil
 }
 
 // known is what the node's last inspection found of disks.

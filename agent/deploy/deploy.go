@@ -86,6 +86,7 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	if err != nil {
 		return none, &ParamError{err.Error()}
 	}
+	h.ByInstance = info.RootByInstance
 	kept, err := hints.ParseKept(info.SkipBlockDevices)
 	if err != nil {
 		return none, &ParamError{err.Error()}

@@ -49,6 +49,7 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	if err != nil {
 		return none, &ParamError{err.Error()}
 	}
+	h.ByInstance = p.Image.RootByInstance
 	kept, err := hints.ParseKept(p.Image.SkipBlockDevices)
 	if err != nil {
 		return none, &ParamError{err.Error()}

@@ -90,11 +90,15 @@ func rootDevice(_ *Processor, s *Subject) error {
 		return failed("No root device can be chosen for node %s: %v", s.Node.UUID, err)
 	}
 	disks = kept.Others(disks)
-	wanted, _ := s.Node.Properties["root_device"].(map[string]any)
+	wanted, byInstance, err := hints.RootDevice(s.Node.InstanceInfo, s.Node.Properties)
+	if err != nil {
+		return failed("No disks could be found using the root device hints of node %s: %v", s.Node.UUID, err)
+	}
 	parsed, err := hints.Parse(wanted)
 	if err != nil {
 		return failed("No disks could be found using the root device hints of node %s, they are not valid: %v", s.Node.UUID, err)
 	}
+	parsed.ByInstance = byInstance
 	least := int64(hints.DefaultMinBytes)
 	if len(wanted) > 0 {
 		least = 0

@@ -236,6 +236,8 @@ type ImageInfo struct {
 	NodeUUID string `json:"node_uuid"`
 	// RootDeviceHints choose the disk (ironic-facts §5.6); nil: smallest ≥ 4 GiB.
 	RootDeviceHints map[string]any `json:"ironyard_root_device,omitempty"`
+	// RootByInstance: the hints are the instance's, and choose no removable disk.
+	RootByInstance bool `json:"ironyard_root_by_instance,omitempty"`
 	// SkipBlockDevices are hints for the disks that are never written to.
 	SkipBlockDevices any `json:"ironyard_skip_block_devices,omitempty"`
 	// KnownDisks is what the node's last inspection found; nothing is written while one is missing.

@@ -50,7 +50,7 @@ func parse(text string, numeric bool) (expression, error) {
 	case e.op == opOr:
 		for part := range strings.SplitSeq(text, opOr) {
 			if part = strings.TrimSpace(part); part != "" {
-				e.operands = append(e.operands, part)
+				e.operands = append(e.operands, strings.Join(strings.Fields(part), " "))
 			}
 		}
 	case e.op == opRangeIn:
@@ -79,6 +79,11 @@ func parse(text string, numeric bool) (expression, error) {
 		return e, allNumbers(e.operands)
 	}
 	return e, nil
+}
+
+// String is the expression as hints write it.
+func (e expression) String() string {
+	return strings.TrimSpace(e.op + " " + strings.Join(e.operands, " "))
 }
 
 // matches compares a property of a disk, already in lower case.

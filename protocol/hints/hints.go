@@ -68,6 +68,8 @@ var naming = []string{"by_path", "hctl", "name", "serial", "wwn", "wwn_with_exte
 // Hints is a parsed set of hints.
 type Hints struct {
 	rules []rule
+	// ByInstance: they are those of an instance, which choose among the disks that are not removable.
+	ByInstance bool
 }
 
 type rule struct {
@@ -92,7 +94,7 @@ func Parse(raw map[string]any) (Hints, error) {
 		}
 		r := rule{key: key, text: fmt.Sprintf("%s=%v", key, value)}
 		for _, v := range values {
-			text, err := scalar(v)
+			text, err := scalar(key, v)
 			if err == nil && key == "rotational" {
 				text, err = boolean(text)
 			}
@@ -134,7 +136,11 @@ func ParseKept(raw any) (Kept, error) {
 		if err != nil {
 			return nil, fmt.Errorf("skip_block_devices: item %d: %w", i+1, err)
 		}
-		kept = append(kept, h)
+		each, err := h.apart()
+		if err != nil {
+			return nil, fmt.Errorf("skip_block_devices: item %d: %w", i+1, err)
+		}
+		kept = append(kept, each...)
 	}
 	return kept, nil
 }
@@ -143,9 +149,14 @@ func ParseKept(raw any) (Kept, error) {
 type UnknownError struct {
 	Key, Hint string
 	Disk      string // the disk that may be the one, of those that show no Key; empty: no disk shows it
+	Twin      string // the kept disk that Disk may be another path to, empty for none
 }
 
 func (e *UnknownError) Error() string {
+	if e.Twin != "" {
+		return fmt.Sprintf("skip_block_devices keeps %s; %s has its serial number and size (%s), shows no other WWN, and may be another path to it: nothing is written, because the agent cannot tell; keep both, or look why their controller shows no WWN",
+			e.Twin, e.Disk, e.Hint)
+	}
 	if e.Disk != "" {
 		return fmt.Sprintf("skip_block_devices keeps a disk by %s, and no disk of this machine has it; %s shows no %s and may be that disk: nothing is written, because the agent cannot tell; name the disk to keep by another property",
 			e.Hint, e.Disk, e.Key)
@@ -157,7 +168,8 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
 
 // Check returns an *UnknownError for a hint whose property none of the disks has. So it does for a hint that fits no disk and
-// may mean one that hides what names it, and that no other hint keeps. Without disks there is nothing to tell apart.
+// may mean one that hides what names it, and that no other hint keeps. So it does, too, for a disk that may be another path to
+// a kept one. Without disks there is nothing to tell apart.
 func (k Kept) Check(disks []agentapi.Disk) error {
 	for _, h := range k {
 		for _, r := range h.rules {
@@ -173,11 +185,29 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 		}
 		for _, d := range k.Others(disks) { // what another hint keeps is kept, whatever it hides
 			if r, may := h.mayMean(d); may {
-				return &UnknownError{r.key, r.text, d.Name}
+				return &UnknownError{Key: r.key, Hint: r.text, Disk: d.Name}
+			}
+		}
+	}
+	others := k.Others(disks)
+	for _, kept := range disks {
+		if slices.ContainsFunc(others, func(d agentapi.Disk) bool { return d.Name == kept.Name }) {
+			continue
+		}
+		for _, d := range others {
+			if mayBePath(d, kept) {
+				return &UnknownError{Hint: "serial=" + kept.Serial, Disk: d.Name, Twin: kept.Name}
 			}
 		}
 	}
 	return nil
+}
+
+// mayBePath reports whether a disk may be another path to one that is kept: both have one serial number, maker and size, and their
+// world wide names do not tell them apart. Arrays give several volumes one serial number, so that it is not certain.
+func mayBePath(d, kept agentapi.Disk) bool {
+	return d.Serial != "" && strings.EqualFold(d.Serial, kept.Serial) && d.Size == kept.Size && d.Vendor == kept.Vendor && d.Model == kept.Model &&
+		(d.WWNWithExtension == "" || kept.WWNWithExtension == "")
 }
 
 // inherent are the hints by what each disk has, whether the machine shows it or not.
@@ -194,7 +224,7 @@ func (h Hints) mayMean(d agentapi.Disk) (lacks rule, may bool) {
 		switch {
 		case !shown && slices.Contains(inherent, r.key):
 			lacks, may = r, true
-		case !(Hints{[]rule{r}}).Match(d):
+		case !(Hints{rules: []rule{r}}).Match(d):
 			return rule{}, false
 		}
 	}
@@ -208,10 +238,10 @@ func (k Kept) without(unfit []agentapi.UnfitDisk) Kept {
 	})
 }
 
-// Usable returns the disks that may be used: all that are not removable, and those that the
-// hints name.
+// Usable returns the disks that may be used: all that are not removable, and those that the hints name. Hints of an instance
+// name none: they are gone when the machine is cleaned, and such a disk would keep the tenant's data.
 func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {
-	named := slices.ContainsFunc(h.rules, func(r rule) bool { return slices.Contains(naming, r.key) })
+	named := !h.ByInstance && slices.ContainsFunc(h.rules, func(r rule) bool { return slices.Contains(naming, r.key) })
 	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
 		return d.Removable && !(named && h.Match(d))
 	})
@@ -259,7 +289,7 @@ func (h Hints) Match(d agentapi.Disk) bool {
 		ok := false
 		for _, e := range r.any {
 			for _, have := range p.values(d) {
-				ok = ok || e.matches(strings.ToLower(strings.TrimSpace(have)), p.numeric)
+				ok = ok || e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
 			}
 		}
 		if !ok {
@@ -302,18 +332,26 @@ func (e *NoDiskError) Error() string {
 // FaultType names the error in the agent's API as ironic-python-agent does.
 func (e *NoDiskError) FaultType() string { return "DeviceNotFound" }
 
-func scalar(v any) (string, error) {
+// scalar is a value as text. As in Ironic, a number is a text for the size only: a serial number of 17 digits, read as a JSON
+// number, is another one.
+func scalar(key string, v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
 	case bool:
-		return strconv.FormatBool(v), nil
+		if key == "rotational" {
+			return strconv.FormatBool(v), nil
+		}
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
+		if properties[key].numeric {
+			return strconv.FormatFloat(v, 'f', -1, 64), nil
+		}
 	case int:
-		return strconv.Itoa(v), nil
+		if properties[key].numeric {
+			return strconv.Itoa(v), nil
+		}
 	}
-	return "", fmt.Errorf("a %T is not a hint", v)
+	return "", fmt.Errorf("a %T is not a text: write it in quotes", v)
 }
 
 func boolean(s string) (string, error) {

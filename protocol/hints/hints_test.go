@@ -133,7 +133,7 @@ func TestRemovableDisksAreUsedOnlyByName(t *testing.T) {
 		if got.Name != c.want {
 			t.Errorf("hints %v choose %q, %v; want %q", c.hints, got.Name, err, c.want)
 		}
-		if c.want == "" && !strings.Contains(err.Error(), "used only where a hint names it") {
+		if c.want == "" && !strings.Contains(err.Error(), "used only where properties/root_device names it") {
 			t.Errorf("the refusal does not say why: %v", err)
 		}
 	}

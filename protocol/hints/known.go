@@ -75,7 +75,7 @@ func list(disks []agentapi.Disk) string {
 	for _, d := range disks {
 		kind := ""
 		if d.Removable {
-			kind = ", removable: used only where a hint names it"
+			kind = ", removable: used only where properties/root_device names it"
 		}
 		seen = append(seen, fmt.Sprintf("%s (%d bytes, model %q, serial %q%s)", d.Name, d.Size, d.Model, d.Serial, kind))
 	}

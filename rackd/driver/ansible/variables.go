@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	roothints "github.com/ironyard/ironyard/protocol/hints"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/imagefields"
@@ -25,19 +26,9 @@ var operators = []string{"=", "!=", "<", ">", "s!=", "s<", "s>", "<in>", "<all-i
 // hintsOf are the node's hints for its root device as playbooks take them. As in Ironic, hints with other operators than those
 // of equality are refused.
 func hintsOf(n *node.Document) (map[string]any, error) {
-	var given map[string]any
-	for _, from := range []map[string]any{n.InstanceInfo, n.Properties} {
-		switch h := from["root_device"].(type) {
-		case map[string]any:
-			given = h
-		case string:
-			if h != "" && json.Unmarshal([]byte(h), &given) != nil {
-				return nil, fmt.Errorf("node %s: root_device must be an object of hints: %w", n.Label(), driver.ErrInvalid)
-			}
-		}
-		if len(given) > 0 {
-			break
-		}
+	given, _, err := roothints.RootDevice(n.InstanceInfo, n.Properties)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w: %w", n.Label(), err, driver.ErrInvalid)
 	}
 	hints, advanced := map[string]any{}, map[string]any{}
 	for name, value := range given {

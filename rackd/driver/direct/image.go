@@ -1,7 +1,6 @@
 package direct
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -18,10 +17,12 @@ const fieldMinDisk = "ironyard_min_disk_bytes"
 
 // image is what instance_info says of the image.
 type image struct {
-	source  driver.ImageSource
-	root    map[string]any
-	skip    any // hints for the disks that are never written to
-	minDisk int64
+	source driver.ImageSource
+	root   map[string]any
+	// rootByInstance: root is what the instance asks for.
+	rootByInstance bool
+	skip           any // hints for the disks that are never written to
+	minDisk        int64
 	// partitions is nil where the image holds a whole disk.
 	partitions *agentapi.Partitions
 }
@@ -52,26 +53,9 @@ func imageOf(n *node.Document) (image, error) {
 
 // disk reads the root device hints, the disks that are never written to and the smallest disk.
 func (i *image) disk(n *node.Document) (wrong string) {
-	for _, from := range []map[string]any{n.InstanceInfo, n.Properties} {
-		root := from["root_device"]
-		if text, is := root.(string); is && text != "" {
-			if json.Unmarshal([]byte(text), &root) != nil {
-				return "root_device must be an object of hints"
-			}
-		}
-		switch h := root.(type) {
-		case nil:
-			continue
-		case string:
-			continue
-		case map[string]any:
-			i.root = h
-		default:
-			return "root_device must be an object of hints"
-		}
-		if len(i.root) > 0 {
-			break
-		}
+	var err error
+	if i.root, i.rootByInstance, err = hints.RootDevice(n.InstanceInfo, n.Properties); err != nil {
+		return err.Error()
 	}
 	if _, err := hints.Parse(i.root); err != nil {
 		return err.Error()
@@ -109,6 +93,6 @@ func (i image) params(n *node.Document, known []agentapi.KnownDisk, served drive
 	return agentapi.PrepareImageParams{ConfigDrive: configDrive, ImageInfo: agentapi.ImageInfo{
 		ID: served.HashValue, URLs: served.URLs, HashAlgo: served.HashAlgo, HashValue: served.HashValue,
 		DiskFormat: served.Format, Compression: served.Compression, ImageType: kind, BootMode: n.BootMode(), NodeUUID: n.UUID,
-		RootDeviceHints: i.root, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known, Partitions: i.partitions,
+		RootDeviceHints: i.root, RootByInstance: i.rootByInstance, SkipBlockDevices: i.skip, MinDiskBytes: i.minDisk, KnownDisks: known, Partitions: i.partitions,
 	}}
 }
