@@ -1,7 +1,7 @@
 // Package image brings a whole-disk image from HTTP onto a disk: raw or qcow2,
 // plain or compressed, verified against the checksum of the file as served.
 //
-// It may import protocol/trickle and protocol/diskformat. Invariants:
+// It may import protocol/trickle, protocol/diskformat and protocol/qcow2file. Invariants:
 //   - Every byte of the image's range reads on the disk as in the image; zeros are
 //     not sent over the bus but made by the disk, never assumed.
 //   - The first MiB (boot sector, partition table) is written last, after the

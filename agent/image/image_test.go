@@ -168,6 +168,7 @@ func TestWrite(t *testing.T) {
 		{"qcow2 kept", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 1 << 30},
 		{"qcow2 read twice", aligned, qcow2File(t, aligned), Spec{Format: "qcow2"}, 4096},
 		{"qcow2 zlib", aligned, qcow2File(t, aligned, "-c"), Spec{Format: "qcow2"}, 1 << 30},
+		{"qcow2 zlib, small clusters", aligned, qcow2File(t, aligned, "-c", "-o", "cluster_size=4k"), Spec{Format: "qcow2"}, 4096},
 		{"qcow2 zstd, small clusters", aligned, qcow2File(t, aligned, "-c", "-o", "compression_type=zstd,cluster_size=4k"), Spec{Format: "qcow2"}, 4096},
 		{"qcow2 in gzip", aligned, compressed(t, "gzip", qcow2File(t, aligned)), Spec{Format: "qcow2", Compression: "gzip"}, 1 << 30},
 	} {

@@ -6,30 +6,14 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/lima-vm/go-qcow2reader/image"
-	"github.com/lima-vm/go-qcow2reader/image/qcow2"
 
 	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/protocol/qcow2file"
 )
-
-// maxCluster bounds the memory for a compressed cluster, in bytes. A cluster has 2 MiB at most, and some encoders use the window of
-// their level whatever there is.
-const maxCluster = 8 << 20
 
 // mostAhead is how far the table is looked through for zeros at most, in bytes.
 const mostAhead = 1 << 30
-
-func init() {
-	// The reader knows zlib by itself; the registry is the library's, process-wide.
-	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxCluster))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	})
-}
 
 // qcow2Header is what has to be known before a library may look at a file.
 type qcow2Header struct{ size int64 }
@@ -47,8 +31,6 @@ func (s Spec) qcow2Header(ra io.ReaderAt) (qcow2Header, error) {
 	return qcow2Header{size}, nil
 }
 
-var errOtherFile = errors.New("the file refers to another file")
-
 func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
 	file, err := a.file(ctx, url)
 	if err != nil {
@@ -62,10 +44,7 @@ func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
 	if err := a.fits(h); err != nil {
 		return 0, err
 	}
-	img, err := qcow2.Open(file, func(io.ReaderAt, image.Type) (image.Image, error) { return nil, errOtherFile })
-	if err == nil {
-		err = img.Readable()
-	}
+	img, err := qcow2file.Open(file)
 	if err != nil {
 		return 0, a.unreadable(err)
 	}

@@ -16,27 +16,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/lima-vm/go-qcow2reader/image"
-	"github.com/lima-vm/go-qcow2reader/image/qcow2"
 	"github.com/therootcompany/xz"
 
 	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/protocol/qcow2file"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
-
-// maxCluster bounds the memory for a compressed cluster, in bytes. A cluster has 2 MiB at most, and some encoders use the window of
-// their level whatever there is.
-const maxCluster = 8 << 20
-
-func init() {
-	// The reader knows zlib by itself; the registry is the library's, process-wide.
-	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxCluster))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	})
-}
 
 // source reads the disk within an image file from start to end.
 type source interface {
@@ -208,12 +193,7 @@ func openQcow2(f *os.File, i driver.DiskImage) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, driver.ErrInvalid)
 	}
-	img, err := qcow2.Open(f, func(io.ReaderAt, image.Type) (image.Image, error) {
-		return nil, errors.New("the file refers to another file")
-	})
-	if err == nil {
-		err = img.Readable()
-	}
+	img, err := qcow2file.Open(f)
 	if err != nil {
 		return nil, fmt.Errorf("the qcow2 file cannot be read: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -151,6 +152,42 @@ func TestALastClusterThatIsNotWhole(t *testing.T) {
 		if got != int64(h.size) {
 			t.Errorf("%s: %d bytes, not %d", name, got, h.size)
 		}
+	}
+}
+
+// An image is read whole if its clusters are smaller than what is unpacked at once.
+func TestSmallClustersThatAreCompressed(t *testing.T) {
+	disk, dir := bytes.Repeat([]byte("a disk's content. "), 40<<10), t.TempDir()
+	disk = disk[:len(disk)/512*512]
+	raw, file := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
+	if err := os.WriteFile(raw, disk, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := exec.Command("qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "-o", "cluster_size=4k", raw, file).CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img: %v: %s", err, said)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	src, err := openQcow2(f, driver.DiskImage{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for p := make([]byte, iscsi.Largest); ; {
+		n, zero, err := src.next(p)
+		if err == io.EOF {
+			break
+		}
+		if err != nil || zero > 0 {
+			t.Fatalf("after %d of %d bytes: %d zeros, error %v", len(got), len(disk), zero, err)
+		}
+		got = append(got, p[:n]...)
+	}
+	if !bytes.Equal(got, disk) {
+		t.Errorf("%d bytes were read, which are not those of the disk (%d)", len(got), len(disk))
 	}
 }
 
