@@ -23,9 +23,13 @@ type attempt struct {
 	report Report
 	// touched is true once the disk's old content has been damaged.
 	touched bool
+	// stop ends what this try reads; nil where nothing is read that may wait.
+	stop context.CancelFunc
 }
 
 func (a *attempt) run(ctx context.Context, url string) (int64, error) {
+	ctx, a.stop = context.WithCancel(ctx)
+	defer a.stop()
 	a.report(0, 0)
 	if a.spec.Format == "qcow2" {
 		return a.qcow2(ctx, url)
@@ -139,7 +143,7 @@ func (a *attempt) raw(ctx context.Context, url string) (int64, error) {
 	if err := a.touch(); err != nil {
 		return 0, err
 	}
-	if err := pump(io.MultiReader(bytes.NewReader(head), s.plain), out.write); err != nil {
+	if err := a.pump(io.MultiReader(bytes.NewReader(head), s.plain), out.write); err != nil {
 		if r, ok := err.(*readError); ok {
 			return 0, a.ending(s, url, r.err)
 		}
@@ -162,10 +166,17 @@ const (
 	pumpSize    = 1 << 20
 )
 
+// giveUp ends what this try reads, after a write that failed. Else the disk's error would be told only once a silent server is given up.
+func (a *attempt) giveUp() {
+	if a.stop != nil {
+		a.stop()
+	}
+}
+
 // pump reads r to its end, handing full buffers to write, which runs in the
 // calling goroutine. The reading goroutine has ended when pump returns: an error
-// of write closes free, and the reader is asked for at most one buffer more.
-func pump(r io.Reader, write func([]byte) error) error {
+// of write closes free and gives up what is read.
+func (a *attempt) pump(r io.Reader, write func([]byte) error) error {
 	type piece struct {
 		data []byte
 		err  error
@@ -195,6 +206,7 @@ func pump(r io.Reader, write func([]byte) error) error {
 		switch {
 		case failed != nil:
 			close(free)
+			a.giveUp()
 		case p.err == io.EOF || p.err == io.ErrUnexpectedEOF:
 			return nil
 		case p.err != nil:

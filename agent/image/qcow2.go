@@ -107,6 +107,7 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 		}
 		if failed != nil {
 			stop()
+			a.giveUp()
 		}
 	}
 	switch {

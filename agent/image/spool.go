@@ -53,7 +53,7 @@ func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
 	// Unlinked at once: the space is freed whatever happens to us.
 	os.Remove(f.Name())
 	var kept int64
-	err = pump(io.LimitReader(plain, limit+1), func(p []byte) error {
+	err = a.pump(io.LimitReader(plain, limit+1), func(p []byte) error {
 		n, err := f.Write(p)
 		kept += int64(n)
 		return err
@@ -103,7 +103,7 @@ const cachedBlocks = 16
 // twice is the first pass over a file too large to keep.
 func (a *attempt) twice(ctx context.Context, url string, s *stream, plain io.Reader) (randomFile, error) {
 	r := &ranges{a: a, ctx: ctx, cache: map[int64][]byte{}}
-	err := pump(plain, func(p []byte) error {
+	err := a.pump(plain, func(p []byte) error {
 		r.sums = append(r.sums, sha256.Sum256(p))
 		r.size += int64(len(p))
 		return nil
