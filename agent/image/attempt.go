@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -93,7 +94,11 @@ func (a *attempt) ending(s *stream, url string, err error) error {
 	if _, ok := isTransient(err); ok {
 		return err
 	}
-	if verr := a.verify(s, url); verr != nil {
+	verr := a.verify(s, url)
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		return errors.Join(verr, bug)
+	}
+	if verr != nil {
 		return verr
 	}
 	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("%s cannot be unpacked as %s: %v", redact(url), a.spec.Compression, err)}
@@ -188,7 +193,11 @@ func (a *attempt) pump(r io.Reader, write func([]byte) error) error {
 	go func() {
 		defer close(full)
 		for buf := range free {
-			n, err := io.ReadFull(r, buf)
+			var n int
+			err := guarded("reading the image", func() (err error) {
+				n, err = io.ReadFull(r, buf)
+				return err
+			})
 			full <- piece{buf[:n], err}
 			if err != nil {
 				return

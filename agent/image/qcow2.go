@@ -76,7 +76,6 @@ func (a *attempt) unreadable(err error) error {
 type run struct {
 	data  []byte
 	zeros int64
-	err   error
 }
 
 // convert copies the virtual disk, leaving out what the table says is zero. It is read, and unpacked, while the disk writes.
@@ -87,9 +86,10 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 	for range pumpBuffers {
 		free <- make([]byte, pumpSize)
 	}
+	var unread error // why the reader ended early; full is closed behind it
 	go func() {
 		defer close(full)
-		a.runs(reading, img, size, cluster, free, full)
+		unread = guarded("reading the qcow2 file", func() error { return a.runs(reading, img, size, cluster, free, full) })
 	}()
 	out := &sink{disk: a.disk, report: a.report, total: size}
 	var failed error
@@ -97,8 +97,6 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 		switch {
 		case failed != nil:
 			continue
-		case r.err != nil:
-			failed = r.err
 		case r.data != nil:
 			failed = out.write(r.data)
 			free <- r.data[:pumpSize]
@@ -113,6 +111,8 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 	switch {
 	case failed != nil:
 		return failed
+	case unread != nil:
+		return unread
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -120,11 +120,11 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 }
 
 // runs reads the virtual disk into free buffers, and puts what it finds into full, until the disk or the context ends.
-func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64, free <-chan []byte, full chan<- run) {
+func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64, free <-chan []byte, full chan<- run) error {
 	put := func(r run) bool {
 		select {
 		case full <- r:
-			return r.err == nil
+			return true
 		case <-ctx.Done():
 			return false
 		}
@@ -136,8 +136,7 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 		ahead = max(ahead, pumpSize, cluster)
 		extent, err := img.Extent(at, min(size-at, ahead))
 		if err != nil {
-			put(run{err: a.unreadable(err)})
-			return
+			return a.unreadable(err)
 		}
 		n := min(at+extent.Length, size) - off
 		// Clusters may be smaller than a grain; such pieces are read, not skipped.
@@ -147,7 +146,7 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 					n = whole
 				}
 				if !put(run{zeros: n}) {
-					return
+					return nil
 				}
 				off, ahead = off+n, min(2*ahead, mostAhead)
 				continue
@@ -159,18 +158,18 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 		select {
 		case buf = <-free:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		if m, err := img.ReadAt(buf[:n], off); int64(m) < n {
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}
-			put(run{err: a.unreadable(err)})
-			return
+			return a.unreadable(err)
 		}
 		if !put(run{data: buf[:n]}) {
-			return
+			return nil
 		}
 		off += n
 	}
+	return nil
 }
