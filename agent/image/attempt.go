@@ -124,7 +124,7 @@ func (a *attempt) raw(ctx context.Context, url string) (int64, error) {
 		return 0, err
 	}
 	defer s.Close()
-	out := &sink{disk: a.disk, report: a.report}
+	out := &sink{ctx: ctx, disk: a.disk, report: a.report}
 	if a.spec.Compression == "" && s.length > 0 {
 		out.total = s.length
 		if s.length > a.disk.Size() {

@@ -91,7 +91,7 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 		defer close(full)
 		unread = guarded("reading the qcow2 file", func() error { return a.runs(reading, img, size, cluster, free, full) })
 	}()
-	out := &sink{disk: a.disk, report: a.report, total: size}
+	out := &sink{ctx: ctx, disk: a.disk, report: a.report, total: size}
 	var failed error
 	for r := range full { // to the end: the reader has ended when convert returns
 		switch {

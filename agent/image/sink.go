@@ -1,12 +1,19 @@
 package image
 
-import "bytes"
+import (
+	"bytes"
+	"context"
+)
 
 const (
 	// heldBack is how much of the image's start is written only at the end.
 	heldBack = 1 << 20
 	// grain is the unit in which zeros are looked for; a multiple of every sector size.
 	grain = 64 << 10
+	// gathered is how many zeros wait at most. So they are made while the rest of the image is read, and progress goes on.
+	gathered = 64 << 20
+	// zeroedAtOnce is how much one call zeroes at most, in bytes. Nothing ends such a call, and a slow disk takes seconds for it.
+	zeroedAtOnce = 1 << 30
 )
 
 var zeroGrain [grain]byte
@@ -14,6 +21,7 @@ var zeroGrain [grain]byte
 // sink writes a virtual disk from its start to its end: data as data, zeros as
 // zeros, the first MiB at last. Not safe for concurrent use.
 type sink struct {
+	ctx    context.Context // its end is seen before the next zeros, and before the first MiB
 	disk   Disk
 	report Report
 	total  int64 // 0: not known
@@ -58,8 +66,7 @@ func (s *sink) write(p []byte) error {
 		s.off += int64(n)
 		p = p[n:]
 	}
-	s.tell(8 << 20)
-	return nil
+	return s.wrote()
 }
 
 // skip takes n zero bytes, n a multiple of grain or the rest of the image.
@@ -74,17 +81,33 @@ func (s *sink) skip(n int64) error {
 	}
 	s.zeros += n
 	s.off += n
-	s.tell(8 << 20)
+	return s.wrote()
+}
+
+// wrote tells of the progress, and makes the zeros that have gathered.
+func (s *sink) wrote() error {
+	if s.zeros >= gathered {
+		return s.makeZeros()
+	}
+	s.tell(mostUntold)
 	return nil
 }
 
+// makeZeros makes those before off, up to the next multiple of zeroedAtOnce in each call.
 func (s *sink) makeZeros() error {
-	if s.zeros == 0 {
-		return nil
+	for s.zeros > 0 {
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		from := s.off - s.zeros
+		n := min(s.zeros, zeroedAtOnce-from%zeroedAtOnce)
+		if err := s.disk.Zero(from, n); err != nil {
+			return err
+		}
+		s.zeros -= n
+		s.tell(mostUntold)
 	}
-	err := s.disk.Zero(s.off-s.zeros, s.zeros)
-	s.zeros = 0
-	return err
+	return nil
 }
 
 // finish flushes everything, writes the held back start and flushes that.
@@ -94,6 +117,9 @@ func (s *sink) finish() error {
 	}
 	if err := s.disk.Flush(); err != nil {
 		return err
+	}
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx) // what was given up must not boot
 	}
 	if len(s.head) > 0 {
 		if _, err := s.disk.WriteAt(s.head, 0); err != nil {
@@ -108,9 +134,13 @@ func (s *sink) finish() error {
 	return nil
 }
 
+// mostUntold is the progress between two reports, in bytes.
+const mostUntold = 8 << 20
+
+// tell reports what is done once it is so many bytes more than was told. Zeros count when they are made.
 func (s *sink) tell(every int64) {
-	if s.off-s.told >= every {
-		s.told = s.off
-		s.report(s.off, s.total)
+	if done := s.off - s.zeros; done-s.told >= every {
+		s.told = done
+		s.report(done, s.total)
 	}
 }
