@@ -29,12 +29,12 @@ func finishISCSI(d Deps) command.Spec {
 }
 
 func stopISCSI(d Deps) command.Spec {
-	return command.Spec{Name: agentapi.CmdStopISCSI, Async: true, Run: func(_ context.Context, c command.Call) (any, error) {
+	return command.Spec{Name: agentapi.CmdStopISCSI, Async: true, Run: func(ctx context.Context, c command.Call) (any, error) {
 		var p agentapi.StopISCSIParams
 		if err := decode(c.Params, &p); err != nil {
 			return nil, err
 		}
-		return "no disk is exported", d.Deployer.StopExport(p.Disk)
+		return "no disk is exported", d.Deployer.StopExport(ctx, p.Disk)
 	}}
 }
 
@@ -48,7 +48,7 @@ var leavesTarget = map[string]bool{
 func alone(d Deps, s command.Spec) command.Spec {
 	run := s.Run
 	s.Run = func(ctx context.Context, c command.Call) (any, error) {
-		if err := d.Deployer.StopExport(""); err != nil {
+		if err := d.Deployer.StopExport(ctx, ""); err != nil {
 			return nil, err
 		}
 		return run(ctx, c)

@@ -55,7 +55,7 @@ type Deployer struct {
 	FileSystems func()
 
 	// root is the disk of the last successful Prepare of this process, and partitions what a partition image was written to there.
-	root       string
+	root       agentapi.Disk
 	partitions *agentapi.PartitionUUIDs
 }
 
@@ -104,14 +104,14 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	target := decision.Image
 	d.Log.Info("writing image", "image", info.ID, "disk", target.Name, "disk_bytes", target.Size, "model", target.Model,
 		"serial", target.Serial, "hints", h.String(), "format", info.DiskFormat, "compression", info.Compression)
-	out, err := disk.Open(target.Name)
+	out, err := d.open(ctx, target)
 	if err != nil {
 		return none, err
 	}
 	defer out.Close()
-	d.root, d.partitions = "", nil
+	d.root, d.partitions = agentapi.Disk{}, nil
 	if info.Partitions != nil {
-		return d.partitioned(ctx, info, out, drive, report)
+		return d.partitioned(ctx, info, target, out, drive, report)
 	}
 	written, err := d.write(ctx, info, out, report)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	if err != nil {
 		return none, err
 	}
-	d.root = target.Name
+	d.root = target
 	d.Log.Info("image written", "image", info.ID, "disk", target.Name, "bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
 	return agentapi.PrepareImageResult{RootDevice: target.Name, RootUUID: id, Written: written}, nil
 }
@@ -278,9 +278,14 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 	if !uefi && asked {
 		return d.noBootEntry(asked)
 	}
+	held, err := d.hold(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	defer held.Close()
 	loader := ""
 	if number > 0 {
-		if loader, err = d.bootLoader(ctx, root, number, uefi); err != nil {
+		if loader, err = d.bootLoader(ctx, root.Name, number, uefi); err != nil {
 			return "", err
 		}
 		d.Log.Info("boot loader installed", "how", loader)
@@ -291,7 +296,7 @@ func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.P
 	if !uefi {
 		return d.noBootEntry(asked)
 	}
-	entry, err := d.bootEntry(root, at, asked)
+	entry, err := d.bootEntry(root.Name, at, asked)
 	if err == nil && loader != "" {
 		entry = loader + "; " + entry
 	}

@@ -235,8 +235,8 @@ func TestAnErasureWaitsForDisksThatNobodyKnows(t *testing.T) {
 	if err := d.EraseMetadata(t.Context(), hints.Rules{Known: p.ImageInfo.KnownDisks}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []bool{true, false}; !slices.Equal(complete, want) {
-		t.Errorf("the list counted as complete: %v, want %v for the image and the erasure", complete, want)
+	if want := []bool{true, true, false, true, true}; !slices.Equal(complete, want) {
+		t.Errorf("the list counted as complete: %v, want %v: true for the image, false for the erasure, and true where chosen disks are looked at once more", complete, want)
 	}
 }
 
@@ -363,7 +363,10 @@ func TestKeptDisks(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The one that is kept would be chosen otherwise.
-	d.Machine = both{{Name: other, Size: size, Serial: "DATA"}, {Name: path, Size: size + 1, Serial: "ROOT"}}
+	if err := os.Truncate(path, size+512); err != nil {
+		t.Fatal(err)
+	}
+	d.Machine = both{{Name: other, Size: size, Serial: "DATA"}, {Name: path, Size: size + 512, Serial: "ROOT"}}
 	p.ImageInfo.SkipBlockDevices = []any{map[string]any{"serial": "DATA"}}
 	kept, err := hints.ParseKept(p.ImageInfo.SkipBlockDevices)
 	if err != nil {

@@ -74,6 +74,9 @@ const erasedAtOnce = 4
 // each does something to every disk that is to be erased and is not shared, after begin, if not nil, was told which they are. It
 // goes on after an error, so that as much as possible is erased, and returns them all. Disks that are to be erased and cannot be
 // are such an error. Nothing is touched where the node's rules cannot be kept to (hints.Rules.Decide).
+//
+// An erasure takes hours, and the kernel's names may pass to other disks meanwhile. So each disk is opened before the first is touched,
+// and stays open until the machine was looked at for the last time.
 func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentapi.Disk), do func(*disk.Disk) error) error {
 	decision, err := d.decide(ctx, r, false)
 	if err != nil {
@@ -88,33 +91,47 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentap
 	if begin != nil {
 		begin(decision.Erased)
 	}
-	errs := make([]error, len(decision.Erased))
+	var errs []error
+	var opened []*disk.Disk
+	var held []agentapi.Disk // the disks of opened
+	for _, dev := range decision.Erased {
+		out, err := d.openUnjudged(dev)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("erasing disk %s: %w", dev.Name, err))
+			continue
+		}
+		defer out.Close()
+		opened, held = append(opened, out), append(held, dev)
+	}
+	if err := d.same(ctx, held...); err != nil {
+		return errors.Join(append(errs, fmt.Errorf("nothing is erased: %w", err))...)
+	}
+	failed := make([]error, len(opened))
 	var g errgroup.Group
 	g.SetLimit(erasedAtOnce)
-	for i, dev := range decision.Erased {
+	for i, out := range opened {
 		g.Go(func() error {
-			if err := d.eraseOne(ctx, dev, do); err != nil {
-				errs[i] = fmt.Errorf("erasing disk %s: %w", dev.Name, err)
+			if err := d.eraseOne(ctx, out, held[i], do); err != nil {
+				failed[i] = fmt.Errorf("erasing disk %s: %w", out.Name(), err)
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // all are tried, and errs tells of each
-	d.root = ""
+	_ = g.Wait() // all are tried, and failed tells of each
+	d.root = agentapi.Disk{}
+	errs = append(errs, failed...)
+	if err := d.same(ctx, held...); err != nil {
+		errs = append(errs, fmt.Errorf("a disk that is not there as it was does not count as erased: %w", err))
+	}
 	return errors.Join(append(errs, decision.Cleaned())...)
 }
 
 // eraseOne does something to one disk, and looks whether it is there.
-func (d *Deployer) eraseOne(ctx context.Context, dev agentapi.Disk, do func(*disk.Disk) error) error {
+func (d *Deployer) eraseOne(ctx context.Context, out *disk.Disk, dev agentapi.Disk, do func(*disk.Disk) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	d.Log.Info("erasing disk", "disk", dev.Name, "bytes", dev.Size, "serial", dev.Serial)
-	out, err := disk.Open(dev.Name)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
 	if !d.EraseShared {
 		if err := refuseShared(out); err != nil {
 			return err

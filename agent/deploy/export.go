@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/agent/configdrive"
-	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/agent/iscsitarget"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -23,7 +22,8 @@ type Target interface {
 
 // exported is a disk that a rackd writes to, or has written to.
 type exported struct {
-	id, name string
+	id   string
+	disk agentapi.Disk
 }
 
 // GoneError says that the agent does not know an exported disk: it has started again since.
@@ -62,8 +62,13 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	if p.ImageBytes > dev.Size {
 		return none, &image.TooSmallError{Disk: dev.Name, DiskBytes: dev.Size, ImgBytes: p.ImageBytes}
 	}
-	d.root = ""
-	if err := d.emptied(dev.Name, p.WipeDiskMetadata); err != nil {
+	d.root = agentapi.Disk{}
+	held, err := d.hold(ctx, dev) // the target opens the disk by its name, and keeps it from then on
+	if err != nil {
+		return none, err
+	}
+	defer held.Close()
+	if err := d.emptied(ctx, dev, p.WipeDiskMetadata); err != nil {
 		return none, err
 	}
 	port, err := d.Target.Start(ctx, dev.Name, iscsitarget.Options{IQN: p.IQN, Initiator: p.Initiator, Port: p.PortalPort, From: []netip.Prefix{netip.PrefixFrom(from, from.BitLen())},
@@ -71,15 +76,15 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	if err != nil {
 		return none, err
 	}
-	if d.exported.name != dev.Name || p.WipeDiskMetadata {
-		d.exported = exported{uuid.NewString(), dev.Name}
+	if d.exported.disk.Name != dev.Name || d.exported.disk.Known() != dev.Known() || p.WipeDiskMetadata {
+		d.exported = exported{uuid.NewString(), dev}
 	}
 	return agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: dev.Name, Disk: d.exported.id, Port: port, LUN: iscsitarget.LUN}, nil
 }
 
 // emptied looks that the kernel uses a disk for nothing else, and wipes its ends if it is to be.
-func (d *Deployer) emptied(name string, wipe bool) error {
-	dev, err := disk.Open(name)
+func (d *Deployer) emptied(ctx context.Context, chosen agentapi.Disk, wipe bool) error {
+	dev, err := d.open(ctx, chosen)
 	if err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (d *Deployer) emptied(name string, wipe bool) error {
 }
 
 // Finish ends the target and makes the image on its disk an instance's: partition table, config drive. It returns what Prepare does.
-func (d *Deployer) Finish(_ context.Context, p agentapi.FinishISCSIParams) (agentapi.PrepareImageResult, error) {
+func (d *Deployer) Finish(ctx context.Context, p agentapi.FinishISCSIParams) (agentapi.PrepareImageResult, error) {
 	var none agentapi.PrepareImageResult
 	if d.exported.id == "" || d.exported.id != p.Disk {
 		return none, &GoneError{}
@@ -106,9 +111,9 @@ func (d *Deployer) Finish(_ context.Context, p agentapi.FinishISCSIParams) (agen
 	if err := d.Target.Stop(); err != nil {
 		return none, err
 	}
-	name := d.exported.name
+	chosen := d.exported.disk
 	d.exported = exported{}
-	out, err := disk.Open(name)
+	out, err := d.open(ctx, chosen)
 	if err != nil {
 		return none, err
 	}
@@ -117,13 +122,13 @@ func (d *Deployer) Finish(_ context.Context, p agentapi.FinishISCSIParams) (agen
 	if err != nil {
 		return none, err
 	}
-	d.root = name
-	d.Log.Info("image written by iSCSI", "disk", name)
-	return agentapi.PrepareImageResult{RootDevice: name, RootUUID: id}, nil
+	d.root = chosen
+	d.Log.Info("image written by iSCSI", "disk", chosen.Name)
+	return agentapi.PrepareImageResult{RootDevice: chosen.Name, RootUUID: id}, nil
 }
 
 // StopExport ends the target, if there is one. The ends of the disk are wiped where wipe names it as Export did.
-func (d *Deployer) StopExport(wipe string) error {
+func (d *Deployer) StopExport(ctx context.Context, wipe string) error {
 	if d.Target == nil {
 		return nil
 	}
@@ -131,7 +136,7 @@ func (d *Deployer) StopExport(wipe string) error {
 	if wipe == "" || wipe != d.exported.id {
 		return err
 	}
-	name := d.exported.name
+	chosen := d.exported.disk
 	d.exported = exported{}
-	return errors.Join(err, d.emptied(name, true))
+	return errors.Join(err, d.emptied(ctx, chosen, true))
 }

@@ -113,8 +113,8 @@ func TestExportAndFinish(t *testing.T) {
 	if _, err := d.Finish(t.Context(), agentapi.FinishISCSIParams{Disk: first.Disk}); !errors.As(err, &gone) {
 		t.Errorf("finished twice: %v", err)
 	}
-	if d.root != path {
-		t.Errorf("the written disk is %q", d.root)
+	if d.root.Name != path {
+		t.Errorf("the written disk is %q", d.root.Name)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestStopExportWipes(t *testing.T) {
 		}
 		return b[0]
 	}
-	if err := d.StopExport("other"); err != nil || starts() != 0xd7 || p.out != "" {
+	if err := d.StopExport(t.Context(), "other"); err != nil || starts() != 0xd7 || p.out != "" {
 		t.Errorf("another disk is meant: %v, %#x, out %q", err, starts(), p.out)
 	}
-	if err := d.StopExport(got.Disk); err != nil || starts() != 0 {
+	if err := d.StopExport(t.Context(), got.Disk); err != nil || starts() != 0 {
 		t.Errorf("%v, %#x", err, starts())
 	}
 }

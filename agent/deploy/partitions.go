@@ -166,7 +166,8 @@ func (a area) WriteAt(p []byte, off int64) (int, error) { return a.noted.WriteAt
 
 // partitioned writes a partition image and all partitions beside it. The partition table is written last: before that nothing on
 // the disk boots.
-func (d *Deployer) partitioned(ctx context.Context, info agentapi.ImageInfo, out *disk.Disk, drive []byte, report func(agentapi.Progress)) (agentapi.PrepareImageResult, error) {
+func (d *Deployer) partitioned(ctx context.Context, info agentapi.ImageInfo, target agentapi.Disk, out *disk.Disk, drive []byte,
+	report func(agentapi.Progress)) (agentapi.PrepareImageResult, error) {
 	var none agentapi.PrepareImageResult
 	want := info.Partitions
 	l, err := plan(out, want, drive, d.uefi())
@@ -183,7 +184,13 @@ func (d *Deployer) partitioned(ctx context.Context, info agentapi.ImageInfo, out
 	if err != nil {
 		return none, w.undo(err)
 	}
-	name := out.Name()
+	name := target.Name
+	// The image's mkfs opens the disk by this name. While the disk is held the name means no other one.
+	held, err := d.hold(ctx, target)
+	if err != nil {
+		return none, w.undo(err)
+	}
+	defer held.Close()
 	if err := out.Close(); err != nil {
 		return none, err
 	}
@@ -196,7 +203,7 @@ func (d *Deployer) partitioned(ctx context.Context, info agentapi.ImageInfo, out
 	for role, p := range l.places {
 		uuids.Partitions[role] = deviceOf(name, p.Number)
 	}
-	d.root, d.partitions = name, uuids
+	d.root, d.partitions = target, uuids
 	d.Log.Info("partition image written", "image", info.ID, "disk", name, "table", l.kind, "partitions", len(l.want), "root_uuid", w.root.UUID,
 		"bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
 	return agentapi.PrepareImageResult{RootDevice: name, RootUUID: w.root.UUID, Written: written, PartitionUUIDs: uuids}, nil

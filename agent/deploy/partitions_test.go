@@ -145,8 +145,8 @@ func TestPartitionsOfADisk(t *testing.T) {
 		disk.Close()
 		// An agent that was started again finds the disk, and which partition is the root, by what it said of them.
 		again := &Deployer{Machine: d.Machine, Log: d.Log, EFIVars: d.EFIVars}
-		if at, root, err := again.written(t.Context(), got.RootUUID); err != nil || at != path || root != l.places[forRoot].Number {
-			t.Errorf("%s: found again: %s, partition %d, %v", name, at, root, err)
+		if at, root, err := again.written(t.Context(), got.RootUUID); err != nil || at.Name != path || root != l.places[forRoot].Number {
+			t.Errorf("%s: found again: %s, partition %d, %v", name, at.Name, root, err)
 		}
 	}
 }

@@ -48,14 +48,19 @@ func (d *Deployer) ExportVolume(ctx context.Context, rules hints.Rules, node str
 		return none, err
 	}
 	dev := decision.Image
-	if err := d.emptied(dev.Name, false); err != nil {
+	held, err := d.hold(ctx, dev) // the target opens the disk by its name, and keeps it from then on
+	if err != nil {
+		return none, err
+	}
+	defer held.Close()
+	if err := d.emptied(ctx, dev, false); err != nil {
 		return none, err
 	}
 	at, err := localAddress(asker)
 	if err != nil {
 		return none, err
 	}
-	d.root, d.exported = "", exported{} // another machine may write to it
+	d.root, d.exported = agentapi.Disk{}, exported{} // another machine may write to it
 	iqn := args.IQN
 	if iqn == "" {
 		iqn = "iqn.2008-10.org.openstack:" + strings.ToLower(node)

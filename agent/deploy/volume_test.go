@@ -23,7 +23,7 @@ func TestExportVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &plug{}
-	d.Target, d.exported = p, exported{"one", path}
+	d.Target, d.exported = p, exported{"one", agentapi.Disk{Name: path}}
 	asker := netip.MustParseAddr("127.0.0.1")
 	args := agentapi.ExportVolumeArgs{Initiator: "iqn.2026-11.org.example:m", User: "m", Secret: "twelve-or-more"}
 	got, err := d.ExportVolume(t.Context(), hints.Rules{MinBytes: 1}, "0F5AB8C4", args, asker)
@@ -51,7 +51,7 @@ func TestExportVolume(t *testing.T) {
 		netip.MustParsePrefix("10.0.1.0/24"), netip.MustParsePrefix("10.0.2.7/32")}) {
 		t.Errorf("options %+v", p.got)
 	}
-	if err := d.StopExport(""); err != nil || p.out != "" {
+	if err := d.StopExport(t.Context(), ""); err != nil || p.out != "" {
 		t.Errorf("the end: %v, out %q", err, p.out)
 	}
 }

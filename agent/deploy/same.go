@@ -1,0 +1,100 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/ironyard/ironyard/agent/disk"
+	"github.com/ironyard/ironyard/protocol/agentapi"
+)
+
+// OtherDiskError says that a disk's name no longer means the disk that was chosen.
+type OtherDiskError struct {
+	Chosen agentapi.Disk
+	Now    *agentapi.Disk // what has the name; nil: no disk has it
+}
+
+func (e *OtherDiskError) Error() string {
+	now := "is gone"
+	if e.Now != nil {
+		now = "is another disk now, with " + identity(*e.Now)
+	}
+	return fmt.Sprintf("%s, which was chosen with %s, %s: the kernel has given names again. look at this disk, its cable and its controller, and repeat the step",
+		e.Chosen.Name, identity(e.Chosen), now)
+}
+
+// FaultType names the error in the agent's API as ironic-python-agent does.
+func (e *OtherDiskError) FaultType() string { return "BlockDeviceError" }
+
+// identity is what tells a disk from others, for people.
+func identity(d agentapi.Disk) string {
+	k := d.Known()
+	return fmt.Sprintf("serial %q, WWN %q and %d bytes", k.Serial, k.WWN, k.Size)
+}
+
+// same looks at the machine once more and fails for each disk whose name, serial number, WWN or size is not as it was chosen. Kernel names
+// pass to other disks when a controller is reset, but not while the disk is open. So it is asked once the disk is open.
+func (d *Deployer) same(ctx context.Context, chosen ...agentapi.Disk) error {
+	if len(chosen) == 0 {
+		return nil
+	}
+	_, err := d.Machine.Settled(ctx, true, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
+		there := slices.Clone(disks)
+		for _, u := range unfit { // a disk may be read-only by now, and is still that disk
+			there = append(there, u.Disk)
+		}
+		var errs []error
+		for _, c := range chosen {
+			at := slices.IndexFunc(there, func(o agentapi.Disk) bool { return o.Name == c.Name })
+			if at < 0 {
+				errs = append(errs, &OtherDiskError{Chosen: c})
+			} else if there[at].Known() != c.Known() {
+				errs = append(errs, &OtherDiskError{Chosen: c, Now: &there[at]})
+			}
+		}
+		return errors.Join(errs...)
+	})
+	return err
+}
+
+// open opens a chosen disk exclusively, and fails if its name means another one by now.
+func (d *Deployer) open(ctx context.Context, chosen agentapi.Disk) (*disk.Disk, error) {
+	out, err := d.openUnjudged(chosen)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.same(ctx, chosen); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
+}
+
+// openUnjudged opens a chosen disk exclusively. The caller asks same before it writes.
+func (d *Deployer) openUnjudged(chosen agentapi.Disk) (*disk.Disk, error) {
+	out, err := disk.Open(chosen.Name)
+	if err != nil {
+		return nil, err
+	}
+	if out.Size() != chosen.Size {
+		now := chosen
+		now.Size = out.Size()
+		return nil, errors.Join(&OtherDiskError{Chosen: chosen, Now: &now}, out.Close())
+	}
+	return out, nil
+}
+
+// hold keeps a chosen disk's name from passing to another disk until the file is closed. It takes no exclusive use: programs of the image
+// and the kernel's target open the disk by its name meanwhile.
+func (d *Deployer) hold(ctx context.Context, chosen agentapi.Disk) (*os.File, error) {
+	held, err := os.Open(chosen.Name)
+	if err != nil {
+		return nil, fmt.Errorf("opening disk: %w", err)
+	}
+	if err := d.same(ctx, chosen); err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return held, nil
+}
