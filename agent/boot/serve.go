@@ -70,7 +70,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	deps := commands.Deps{
 		Log: p.log, Power: power, Inventory: p.inventory, Logs: p.ship.Collect,
 		Deployer: &deploy.Deployer{
-			Machine: p.disks, Log: p.log, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
+			Machine: p.disks, Forget: p.disks.Forget, Log: p.log, EraseShared: p.flags.EraseShared, EFIVars: p.flags.EFIVars,
 			Images: &image.Writer{Client: images, SpoolDir: p.flags.SpoolDir, SpoolLimit: func() int64 { return p.machine.FreeMemory() / 2 }},
 		},
 	}

@@ -147,6 +147,7 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 	if params.ImageInfo.KnownDisks, err = known(p); err != nil {
 		return nil, err
 	}
+	params.ImageInfo.VolumesChanged = volumesChanged(p)
 	return d.Deployer.Prepare(ctx, params, c.Report)
 }
 
@@ -168,6 +169,7 @@ func erase(ctx context.Context, d Deps, p agentapi.StepParams, c command.Call) (
 
 // rules are what the node's properties and its last inspection say of its disks.
 func rules(p agentapi.StepParams) (s hints.Rules, err error) {
+	s.VolumesChanged = volumesChanged(p)
 	if s.Known, err = known(p); err != nil {
 		return s, err
 	}
@@ -206,6 +208,12 @@ func known(p agentapi.StepParams) (disks []agentapi.KnownDisk, err error) {
 		return nil, err
 	}
 	return disks, decode(raw, &disks)
+}
+
+// volumesChanged reports whether the work has changed the machine's RAID.
+func volumesChanged(p agentapi.StepParams) bool {
+	changed, _ := p.Node[agentapi.StepVolumesChanged].(bool)
+	return changed
 }
 
 // skipped are the hints of the node for the disks that are never written to.

@@ -47,6 +47,8 @@ type Deployer struct {
 	EraseShared bool
 	// EFIVars is the folder of EFI variables.
 	EFIVars string
+	// Forget has the machine's watch forget which disks it has shown; nil: it remembers none.
+	Forget func()
 	// Target exports disks; nil outside the ramdisk.
 	Target Target
 
@@ -97,7 +99,7 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 			return none, err
 		}
 	}
-	decision, err := d.decide(ctx, hints.Rules{Root: h, Kept: kept, Known: info.KnownDisks, MinBytes: info.MinDiskBytes}, true)
+	decision, err := d.decide(ctx, hints.Rules{Root: h, Kept: kept, Known: info.KnownDisks, VolumesChanged: info.VolumesChanged, MinBytes: info.MinDiskBytes}, true)
 	if err != nil {
 		return none, err
 	}
@@ -130,6 +132,9 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 // An erasure needs one to erase, unless the machine is known to have none. It waits for controllers without disks also where those of
 // the last inspection are all there: a disk that came since then must not go to the next tenant as it is.
 func (d *Deployer) decide(ctx context.Context, r hints.Rules, forImage bool) (decision hints.Decision, err error) {
+	if r.VolumesChanged && d.Forget != nil {
+		d.Forget()
+	}
 	_, err = d.Machine.Settled(ctx, forImage && len(r.Known) > 0, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 		var err error
 		switch decision, err = r.Decide(disks, unfit); {

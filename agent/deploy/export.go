@@ -54,7 +54,7 @@ func (d *Deployer) Export(ctx context.Context, p agentapi.StartISCSIParams, from
 	if err != nil {
 		return none, &ParamError{err.Error()}
 	}
-	decision, err := d.decide(ctx, hints.Rules{Root: h, Kept: kept, Known: p.Image.KnownDisks, MinBytes: p.Image.MinDiskBytes}, true)
+	decision, err := d.decide(ctx, hints.Rules{Root: h, Kept: kept, Known: p.Image.KnownDisks, VolumesChanged: p.Image.VolumesChanged, MinBytes: p.Image.MinDiskBytes}, true)
 	if err != nil {
 		return none, err
 	}

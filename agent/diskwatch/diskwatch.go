@@ -21,7 +21,8 @@ import (
 const (
 	// Quiet is how long the list must have been the same, by the kernel's word where it gives it.
 	Quiet = 5 * time.Second
-	// Bound is how long a machine is given to show its disks, from when the agent began.
+	// Bound is how long a machine is given to show its disks, from when the agent began; and a controller its first, from when it shows
+	// none.
 	Bound = 90 * time.Second
 	// Least is how long one call waits at least for a disk that is missing: it may be coming back.
 	Least = 10 * time.Second
@@ -60,9 +61,11 @@ type Watch struct {
 	began   time.Time
 
 	mu      sync.Mutex
-	seen    []string  // the disks at the last look
-	since   time.Time // of when they have been these
-	changes []string  // at the last change
+	seen    []string             // the disks at the last look
+	since   time.Time            // of when they have been these
+	changes []string             // at the last change
+	shown   shown                // the disks of all looks
+	pending map[string]time.Time // controllers that show no disk, and since when
 }
 
 // New takes the first look.
@@ -72,12 +75,20 @@ func New(m Machine, log *slog.Logger) *Watch {
 	return w
 }
 
+// Forget forgets which disks the machine has shown: its volumes were changed on purpose.
+func (w *Watch) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shown = shown{}
+}
+
 // Check says why a caller cannot go on with some disks, nil if it can. unfit are the machine's other disks.
 type Check = func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error
 
-// look returns the disks there are, the others, and since when the list of the first is the same.
-func (w *Watch) look() ([]agentapi.Disk, []agentapi.UnfitDisk, time.Time) {
+// look returns the disks there are, the others, and what this look has shown.
+func (w *Watch) look() ([]agentapi.Disk, []agentapi.UnfitDisk, state) {
 	disks, unfit := w.machine.Look()
+	pending := w.machine.Pending()
 	names := make([]string, len(disks))
 	for i, d := range disks {
 		names[i] = fmt.Sprintf("%s (%d bytes, serial %q)", d.Name, d.Size, d.Serial)
@@ -96,7 +107,24 @@ func (w *Watch) look() ([]agentapi.Disk, []agentapi.UnfitDisk, time.Time) {
 		w.changes = slices.Concat(without(w.seen, names, "gone: "), without(names, w.seen, "new: "))
 		w.seen, w.since = names, time.Now()
 	}
-	return disks, unfit, w.since
+	w.shown.note(disks)
+	s := state{quiet: time.Since(w.since), left: w.shown.left(disks, unfit)}
+	since := map[string]time.Time{}
+	for _, controller := range pending {
+		began, still := w.pending[controller]
+		if !still {
+			began = time.Now()
+		}
+		since[controller] = began
+		if end := began.Add(Bound); time.Now().Before(end) {
+			s.pending = append(s.pending, controller)
+			if end.After(s.until) {
+				s.until = end
+			}
+		}
+	}
+	w.pending = since
+	return disks, unfit, s
 }
 
 // without lists what is in a and not in b.
@@ -112,31 +140,40 @@ func without(a, b []string, mark string) (out []string) {
 // state is what one look at a machine has shown.
 type state struct {
 	quiet   time.Duration // for how long the list is the same
-	age     time.Duration // of the watch
-	pending []string
+	pending []string      // controllers that may still show their first disk
+	until   time.Time     // of when the last of them may
+	left    error         // why a list without some disks of former looks is not all, nil if it has them
 	// complete: the disks of the last inspection are all there; missing is why the caller cannot
 	// go on with these disks.
 	complete bool
 	missing  error
 }
 
-// stable is the one place that says when a list of disks may be relied on: it is the same for Quiet,
-// the caller can go on with it, and no controller is still to show its first disk. A controller is not
-// waited for beyond Bound, nor where the disks of the last inspection are all there.
+// stable is the one place that says when a list of disks may be relied on: it is the same for Quiet, and the caller can go on with it.
+// No controller is still to show its first disk, and no disk of a former look has left. Neither of these two is asked where the disks
+// of the last inspection are all there.
 func (s state) stable() bool {
-	return s.missing == nil && s.quiet >= Quiet && (s.complete || len(s.pending) == 0 || s.age >= Bound)
+	return s.missing == nil && s.quiet >= Quiet && (s.complete || len(s.pending) == 0 && s.left == nil)
 }
 
 // Settled waits for a stable list and returns it. check judges each list; complete says whether disks that
 // it accepts are known to be all. After Bound, or Least if the
-// watch is old, it gives up with check's last error or a *ChangingError.
+// watch is old, it gives up with check's last error, a *ChangingError or a *LeftError. Where a controller shows no disk again, it is given
+// its own Bound, but the call ends after two of them.
 func (w *Watch) Settled(ctx context.Context, complete bool, check Check) ([]agentapi.Disk, error) {
 	last := time.Now().Add(max(Bound-time.Since(w.began), Least))
+	end := time.Now().Add(2 * Bound)
 	for told := ""; ; {
-		disks, unfit, since := w.look()
-		s := state{quiet: time.Since(since), age: time.Since(w.began), pending: w.machine.Pending(), complete: complete, missing: check(disks, unfit)}
+		disks, unfit, s := w.look()
+		s.complete, s.missing = complete, check(disks, unfit)
 		if s.stable() {
 			return disks, nil
+		}
+		if s.until.After(last) {
+			last = s.until
+		}
+		if last.After(end) {
+			last = end
 		}
 		if !time.Now().Before(last) {
 			return disks, w.tooLate(s, unfit)
@@ -167,6 +204,8 @@ func (s state) why() string {
 		return s.missing.Error()
 	case s.quiet < Quiet:
 		return "the list has changed a moment ago"
+	case s.left != nil && !s.complete:
+		return s.left.Error()
 	}
 	return "these controllers show no disk yet: " + strings.Join(s.pending, ", ")
 }
@@ -178,6 +217,9 @@ func (w *Watch) tooLate(s state, unfit []agentapi.UnfitDisk) error {
 			return fmt.Errorf("%w; not used: %s", s.missing, agentapi.List(unfit))
 		}
 		return s.missing
+	}
+	if s.quiet >= Quiet && s.left != nil {
+		return s.left
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,3 +118,73 @@ func TestAWaitIsCancelled(t *testing.T) {
 		}
 	})
 }
+
+// resetting is a machine with a disk at AHCI and one at a SAS controller, which is reset at second 100 and shows its disk again at back.
+type resetting struct {
+	began time.Time
+	back  int
+	quiet bool // the controller does not show that it is reset: other disks of it are there
+}
+
+func (m resetting) second() int { return int(time.Since(m.began) / time.Second) }
+func (m resetting) away() bool  { return m.second() >= 100 && m.second() < m.back }
+
+func (m resetting) Look() ([]agentapi.Disk, []agentapi.UnfitDisk) {
+	out := []agentapi.Disk{{Name: "/dev/sda", Size: 480 << 30, Serial: "BOOT"}}
+	if !m.away() {
+		out = append(out, agentapi.Disk{Name: "/dev/sdb", Size: 960 << 30, Serial: "TENANT"})
+	}
+	return out, nil
+}
+
+func (resetting) Appeared([]agentapi.Disk) (time.Duration, bool) { return 0, false }
+func (resetting) Complete() bool                                 { return false }
+
+func (m resetting) Pending() []string {
+	if m.away() && !m.quiet {
+		return []string{"0000:02:00.0"}
+	}
+	return nil
+}
+
+// The node was not inspected by the agent. An erasure begins while a controller is reset, and the watch has shown the disk behind it
+// before. The disk is waited for, and the erasure fails by its name if it does not come.
+func TestADiskThatHasLeftIsMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		m      resetting
+		known  bool // all disks of the last inspection are there
+		forget bool // the machine's volumes were changed on purpose
+		want   int  // second of the answer
+		disks  int
+		err    string
+	}{
+		"it comes back":                              {m: resetting{back: 160}, want: 165, disks: 2},
+		"its controller has 90 s from then":          {m: resetting{back: 1000}, want: 195, disks: 1, err: `gone: /dev/sdb (serial "TENANT", WWN "", 1030792151040 bytes)`},
+		"it comes at the end of them":                {m: resetting{back: 192}, want: 195, disks: 2, err: "the list of this machine's disks still changes"},
+		"its controller shows others":                {m: resetting{back: 1000, quiet: true}, want: 115, disks: 1, err: "/dev/sdb"},
+		"it is not among those that are to be there": {m: resetting{back: 1000}, known: true, want: 110, disks: 1},
+		"its volume was deleted":                     {m: resetting{back: 1000, quiet: true}, forget: true, want: 110, disks: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.m.began = time.Now()
+				w := New(c.m, slog.New(slog.DiscardHandler))
+				time.Sleep(50 * time.Second) // its steps are asked for, or the inventory
+				if disks, err := w.Settled(t.Context(), false, need(2)); err != nil || len(disks) != 2 {
+					t.Fatalf("before: %v, %v", disks, err)
+				}
+				time.Sleep(55 * time.Second)
+				if c.forget {
+					w.Forget()
+				}
+				disks, err := w.Settled(t.Context(), c.known, need(1))
+				if got := c.m.second(); got != c.want || len(disks) != c.disks {
+					t.Errorf("at %d s: %d disks, want %d s and %d", got, len(disks), c.want, c.disks)
+				}
+				if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+					t.Errorf("error %v, want %q", err, c.err)
+				}
+			})
+		})
+	}
+}

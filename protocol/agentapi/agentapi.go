@@ -242,6 +242,8 @@ type ImageInfo struct {
 	SkipBlockDevices any `json:"ironyard_skip_block_devices,omitempty"`
 	// KnownDisks is what the node's last inspection found; nothing is written while one is missing.
 	KnownDisks []KnownDisk `json:"ironyard_known_disks,omitempty"`
+	// VolumesChanged: the work has changed the machine's RAID, so disks that the agent has shown before may be gone on purpose.
+	VolumesChanged bool `json:"ironyard_volumes_changed,omitempty"`
 	// MinDiskBytes lets tests deploy to disks below 4 GiB; zero means 4 GiB.
 	MinDiskBytes int64 `json:"ironyard_min_disk_bytes,omitempty"`
 	// Partitions is nil where the image holds a whole disk. Its fields are members of this object, with Ironic's names.
@@ -296,6 +298,9 @@ type StepParams struct {
 
 // StepKnownDisks is the key of StepParams.Node that says what ImageInfo.KnownDisks does.
 const StepKnownDisks = "ironyard_known_disks"
+
+// StepVolumesChanged is the key of StepParams.Node that says what ImageInfo.VolumesChanged does.
+const StepVolumesChanged = "ironyard_volumes_changed"
 
 // Inventory is what the agent found (ironic-facts §5.7).
 type Inventory struct {

@@ -13,6 +13,8 @@ type Rules struct {
 	Root  Hints                // which one gets the image
 	Kept  Kept                 // which ones nothing is written to
 	Known []agentapi.KnownDisk // what the last inspection found; nil: there was none; empty: it found no disk
+	// VolumesChanged: the machine's RAID was changed, so disks that it has shown before may be gone on purpose. Decide does not ask.
+	VolumesChanged bool
 	// MinBytes is the least size of a disk that no hint asks for; 0: DefaultMinBytes.
 	MinBytes int64
 }

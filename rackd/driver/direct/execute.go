@@ -69,6 +69,9 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 				return nil, err
 			}
 			p := params(t.Node, known, wanted)
+			if volumesChanged(t) {
+				p.Node[agentapi.StepVolumesChanged] = true
+			}
 			if f == driver.InDeploy {
 				err = giveDrive(ctx, t, p)
 			}

@@ -116,7 +116,7 @@ func (i Interface) inBand(o offered, f driver.Flows) driver.Step {
 // knownDisks is what the node's last inspection found of disks, for the agent to compare with what it
 // finds. It says nothing once this work has touched the machine's RAID.
 func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {
-	if len(t.Node.Disks) == 0 || t.Facts[driver.FactRAID] != "" {
+	if len(t.Node.Disks) == 0 || volumesChanged(t) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(t.Node.Disks, &known); err != nil {
@@ -124,6 +124,9 @@ func knownDisks(t *driver.Task) (known []agentapi.KnownDisk, err error) {
 	}
 	return known, nil
 }
+
+// volumesChanged reports whether this work has touched the machine's RAID. The agent is told, so that it misses no volume that was deleted.
+func volumesChanged(t *driver.Task) bool { return t.Facts[driver.FactRAID] != "" }
 
 // fieldDrive of instance_info says to racks no more than that the node keeps a config drive (driver.Task has it).
 const fieldDrive = "configdrive"

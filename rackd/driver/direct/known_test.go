@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -51,4 +52,47 @@ func TestTheAgentIsToldTheKnownDisks(t *testing.T) {
 	if _, err := knownDisks(task); err == nil || !strings.Contains(err.Error(), "inspect it again") {
 		t.Errorf("what cannot be read: %v", err)
 	}
+}
+
+// The agent is told where the work has touched the RAID: a volume that is gone is then not missed.
+func TestTheAgentIsToldOfChangedVolumes(t *testing.T) {
+	const told = `"ironyard_volumes_changed":true`
+	for name, changed := range map[string]bool{"no RAID step": false, "a RAID step": true} {
+		r := newRig()
+		task := r.Task(networkboot.IPXE())
+		if changed {
+			task.Facts[driver.FactRAID] = "create_configuration"
+		}
+		if _, err := run(t, r, "write_image"); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Writes("agent " + agentapi.CmdPrepareImage); len(got) != 1 || strings.Contains(got[0], told) != changed {
+			t.Errorf("%s: for an image the agent was told %v", name, got)
+		}
+		p, err := Interface{}.stepOrder(t.Context(), task, offered{}, driver.InClean, &execution{}).params()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := json.Marshal(p); err != nil || strings.Contains(string(raw), told) != changed {
+			t.Errorf("%s: for a step the agent was told %s, %v", name, raw, err)
+		}
+		var info agentapi.ImageInfo
+		img, err := imageOf(r.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Settings{}).By(&noting{&info}).byWriter(t.Context(), task, img); err != nil || info.VolumesChanged != changed {
+			t.Errorf("%s: for an image of rackd's own the agent is told %+v, %v", name, info, err)
+		}
+	}
+}
+
+// noting is a writer that notes what the agent would be told.
+type noting struct{ info *agentapi.ImageInfo }
+
+func (n *noting) CanWrite(driver.DiskImage) error { return nil }
+
+func (n *noting) WriteImage(_ context.Context, _ *driver.Task, o Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
+	*n.info = o.Info(driver.DiskImage{})
+	return agentapi.PrepareImageResult{}, driver.Done(), nil
 }

@@ -186,7 +186,9 @@ func (i Interface) offer(ctx context.Context, t *driver.Task, img image) (agenta
 	if err != nil {
 		return agentapi.PrepareImageParams{}, err
 	}
-	return img.params(t.Node, known, served, drive), nil
+	p := img.params(t.Node, known, served, drive)
+	p.ImageInfo.VolumesChanged = volumesChanged(t)
+	return p, nil
 }
 
 // reload reads the step's handle into h, if there is one.

@@ -53,7 +53,9 @@ func (i Interface) byWriter(ctx context.Context, t *driver.Task, img image) (dri
 		Prepare: func(ctx context.Context) (driver.DiskImage, error) { return i.prepare(ctx, t, img) },
 		Info: func(served driver.DiskImage) agentapi.ImageInfo {
 			served.URLs = nil
-			return img.params(t.Node, known, served, "").ImageInfo
+			info := img.params(t.Node, known, served, "").ImageInfo
+			info.VolumesChanged = volumesChanged(t)
+			return info
 		},
 	})
 	if _, waits := out.Waiting(); err != nil || waits {
