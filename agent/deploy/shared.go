@@ -29,13 +29,10 @@ var sharedSignatures = []struct {
 }
 
 // refuseShared fails if other machines may be using the disk at this moment, as far as its
-// partition table and superblocks tell: to erase it would take it from all of them. A
-// table that cannot be read guards nothing.
+// partition tables and superblocks tell: to erase it would take it from all of them. What EraseMetadata wipes is judged, each
+// area of it: a table that is damaged in one place tells of them in another.
 func refuseShared(d *disk.Disk) error {
-	areas := []partition.Partition{{}} // the disk itself, then its partitions
-	if table, err := partition.Read(d); err == nil {
-		areas = append(areas, table.Partitions()...)
-	}
+	areas := append([]partition.Area{{}}, partition.Areas(d)...) // the disk itself, then its partitions
 	for _, p := range areas {
 		if name, ok := sharedTypes[p.Type]; ok {
 			return sharedError(name, p.Number)

@@ -1,9 +1,17 @@
 package partition
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// Area is a part of a disk, in bytes from the disk's start.
-type Area struct{ Start, End int64 }
+// Area is a part of a disk, in bytes from the disk's start, as one of its tables tells of it.
+type Area struct {
+	Start, End int64
+	// Type is the partition's, as Partition has it, and Number how the table counts it. Tables may give one area several types.
+	Type   string
+	Number int
+}
 
 // maxAreas bounds what is taken from tables that nothing vouches for, and maxLogical the chain of
 // logical partitions, which may run in a circle.
@@ -20,12 +28,13 @@ const (
 func Areas(d Disk) []Area {
 	seen := map[Area]bool{}
 	var out []Area
-	add := func(start, end int64) {
-		a := Area{start, min(end, d.Size())} // the kernel cuts what reaches beyond the end of the disk
+	add := func(start, end int64, kind string, number int) {
+		a := Area{Start: start, End: min(end, d.Size()), Type: kind} // the kernel cuts what reaches beyond the end of the disk
 		if start < 0 || a.End <= start || seen[a] || len(out) == maxAreas {
 			return
 		}
 		seen[a] = true
+		a.Number = number
 		out = append(out, a)
 	}
 	for _, sector := range []int64{512, 4096} {
@@ -46,7 +55,7 @@ func Areas(d Disk) []Area {
 		for _, sector := range slices.Compact([]int64{512, d.SectorSize()}) {
 			for i := range 4 {
 				start, end, kind := mbrArea(first, i, 0, sector)
-				add(start, end)
+				add(start, end, fmt.Sprintf("%02x", kind), i+1)
 				if kind == 0x05 || kind == 0x0f || kind == 0x85 {
 					logicalAreas(d, start, sector, add)
 				}
@@ -56,7 +65,7 @@ func Areas(d Disk) []Area {
 	return out
 }
 
-func gptAreas(d Disk, sector, at int64, add func(start, end int64)) {
+func gptAreas(d Disk, sector, at int64, add func(start, end int64, kind string, number int)) {
 	header := make([]byte, headerMin)
 	if at < 0 || at+headerMin > d.Size() {
 		return
@@ -74,9 +83,9 @@ func gptAreas(d Disk, sector, at int64, add func(start, end int64)) {
 	if _, err := d.ReadAt(entries, int64(lba)*sector); err != nil {
 		return
 	}
-	for len(entries) >= int(size) {
+	for number := 1; len(entries) >= int(size); number++ {
 		if e := entry(entries[:size]); !e.free() && e.first() <= e.last() && e.last() < last {
-			add(int64(e.first())*sector, int64(e.last()+1)*sector)
+			add(int64(e.first())*sector, int64(e.last()+1)*sector, guid(e[:16]), number)
 		}
 		entries = entries[size:]
 	}
@@ -91,7 +100,7 @@ func mbrArea(record []byte, i int, base, sector int64) (start, end int64, kind b
 
 // logicalAreas follows the chain of extended boot records: in each, the first entry is a logical
 // partition and the second the next record, which counts from the chain's beginning.
-func logicalAreas(d Disk, extended, sector int64, add func(start, end int64)) {
+func logicalAreas(d Disk, extended, sector int64, add func(start, end int64, kind string, number int)) {
 	record := make([]byte, 512)
 	for at, n := extended, 0; n < maxLogical; n++ {
 		if at < 0 || at+512 > d.Size() {
@@ -100,8 +109,8 @@ func logicalAreas(d Disk, extended, sector int64, add func(start, end int64)) {
 		if _, err := d.ReadAt(record, at); err != nil || record[510] != 0x55 || record[511] != 0xaa {
 			return
 		}
-		start, end, _ := mbrArea(record, 0, at, sector)
-		add(start, end)
+		start, end, is := mbrArea(record, 0, at, sector)
+		add(start, end, fmt.Sprintf("%02x", is), 5+n) // the kernel counts logical partitions from 5
 		next, _, kind := mbrArea(record, 1, extended, sector)
 		if kind == 0 || next <= extended {
 			return

@@ -8,11 +8,23 @@ import (
 
 const mb = 1 << 20
 
+func area(start, end int64) Area { return Area{Start: start, End: end} }
+
+// places are areas without their types, each once.
+func places(areas []Area) (out []Area) {
+	for _, a := range areas {
+		if a := area(a.Start, a.End); !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // What util-linux has made is found, whichever of its tables is left.
 func TestAreas(t *testing.T) {
 	const size = 32 * mb
 	gptTwo := "label: gpt\nstart=2048, size=8MiB\nstart=20480, size=4MiB\n"
-	two := []Area{{mb, 9 * mb}, {10 * mb, 14 * mb}}
+	two := []Area{area(mb, 9*mb), area(10*mb, 14*mb)}
 	for _, c := range []struct {
 		name   string
 		script string
@@ -24,9 +36,9 @@ func TestAreas(t *testing.T) {
 		{"gpt whose first entries are damaged", gptTwo, func(b []byte) { clear(b[1024 : 1024+16<<10]) }, two},
 		{"gpt whose copy is damaged", gptTwo, func(b []byte) { clear(b[size-20<<10:]) }, two},
 		{"gpt with a wrong checksum", gptTwo, func(b []byte) { b[512+hdrCRC] ^= 1 }, two},
-		{"gpt of 4 KiB sectors seen by another controller", "label: gpt\nsector-size: 4096\nstart=256, size=8MiB\n", nil, []Area{{mb, 9 * mb}}},
+		{"gpt of 4 KiB sectors seen by another controller", "label: gpt\nsector-size: 4096\nstart=256, size=8MiB\n", nil, []Area{area(mb, 9*mb)}},
 		{"mbr with logical partitions", "label: dos\nstart=2048, size=4MiB\nstart=10240, size=20MiB, type=5\nstart=12288, size=2MiB\nstart=18432, size=3MiB\n", nil,
-			[]Area{{mb, 5 * mb}, {5 * mb, 25 * mb}, {6 * mb, 8 * mb}, {9 * mb, 12 * mb}}},
+			[]Area{area(mb, 5*mb), area(5*mb, 25*mb), area(6*mb, 8*mb), area(9*mb, 12*mb)}},
 		{"nothing", "label: dos\n", func(b []byte) { clear(b) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -34,7 +46,7 @@ func TestAreas(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(data)
 			}
-			got := Areas(&memory{data: data, sector: 512})
+			got := places(Areas(&memory{data: data, sector: 512}))
 			got = slices.DeleteFunc(got, func(a Area) bool { return a.Start <= 512 }) // the protective entry, which covers the disk
 			slices.SortFunc(got, func(a, b Area) int { return int(a.Start - b.Start) })
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -67,10 +79,10 @@ func TestAreasOfAnMBRAsTheKernelSeesThem(t *testing.T) {
 		disk *memory
 		want []Area
 	}{
-		{"sectors of 4 KiB", fourK, []Area{{mb, 5 * mb}, {8 * mb, 24 * mb}, {9 * mb, 11 * mb}, {13 * mb, 15 * mb}}},
-		{"beyond the end", cut, []Area{{2 * mb, size}}},
+		{"sectors of 4 KiB", fourK, []Area{area(mb, 5*mb), area(8*mb, 24*mb), area(9*mb, 11*mb), area(13*mb, 15*mb)}},
+		{"beyond the end", cut, []Area{area(2*mb, size)}},
 	} {
-		got := Areas(c.disk) // also those that the table means if it was made for 512 bytes
+		got := places(Areas(c.disk)) // also those that the table means if it was made for 512 bytes
 		for _, want := range c.want {
 			if !slices.Contains(got, want) {
 				t.Errorf("%s: found %v, want %v", c.name, got, c.want)
@@ -106,7 +118,39 @@ func TestAreasOfAnMBRMadeForOtherSectors(t *testing.T) {
 	e[4] = 0x83
 	le.PutUint32(e[8:], 2*mb/512)
 	le.PutUint32(e[12:], 5*mb/512)
-	if got := Areas(d); !slices.Contains(got, Area{2 * mb, 7 * mb}) {
+	if got := places(Areas(d)); !slices.Contains(got, area(2*mb, 7*mb)) {
 		t.Errorf("found %v", got)
+	}
+}
+
+// An area has the type and the number that its table gives it, also where the first of the tables is damaged or tells of another type.
+func TestTypesOfAreas(t *testing.T) {
+	const size, vmfs = 32 * mb, "AA31E02A-400F-11DB-9590-000C2911D1B8"
+	gptTwo := "label: gpt\nstart=2048, size=8MiB\nstart=20480, size=4MiB, type=" + vmfs + "\n"
+	second := Area{Start: 10 * mb, End: 14 * mb, Type: vmfs, Number: 2}
+	other := second
+	other.Type = TypeLinux
+	for _, c := range []struct {
+		name, script string
+		spoil        func([]byte)
+		want         []Area
+	}{
+		{"gpt", gptTwo, nil, []Area{second}},
+		{"gpt with a wrong checksum", gptTwo, func(b []byte) { b[512+hdrCRC] ^= 1 }, []Area{second}},
+		{"gpt whose first entries are damaged", gptTwo, func(b []byte) { clear(b[1024 : 1024+16<<10]) }, []Area{second}},
+		{"gpt whose first entries tell of another type", gptTwo, func(b []byte) { copy(b[1024+128:], parseGUID(TypeLinux)) }, []Area{other, second}},
+		{"mbr", "label: dos\nstart=2048, size=4MiB, type=fb\nstart=10240, size=20MiB, type=5\nstart=12288, size=2MiB\nstart=18432, size=3MiB, type=fb\n", nil,
+			[]Area{{mb, 5 * mb, "fb", 1}, {9 * mb, 12 * mb, "fb", 6}}},
+	} {
+		data := sfdisk(t, size, c.script)
+		if c.spoil != nil {
+			c.spoil(data)
+		}
+		got := Areas(&memory{data: data, sector: 512})
+		for _, want := range c.want {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s: found %v, want %v", c.name, got, want)
+			}
+		}
 	}
 }
