@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"github.com/ironyard/ironyard/agent/command"
+	"github.com/ironyard/ironyard/agent/deploy"
 	"github.com/ironyard/ironyard/agent/efiboot"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 func installBootloader(d Deps) command.Spec {
@@ -14,10 +16,16 @@ func installBootloader(d Deps) command.Spec {
 			RootUUID     string `json:"root_uuid"`
 			BootMode     string `json:"target_boot_mode"`
 			NetworkFirst bool   `json:"ironyard_network_first"`
+			// Skipped are hints for the disks that are never written to.
+			Skipped any `json:"ironyard_skip_block_devices"`
 		}
 		if err := decode(c.Params, &p); err != nil {
 			return nil, err
 		}
-		return d.Deployer.InstallBootEntry(ctx, p.RootUUID, efiboot.Place(p.NetworkFirst), p.BootMode == "uefi")
+		kept, err := hints.ParseKept(p.Skipped)
+		if err != nil {
+			return nil, &deploy.ParamError{Reason: err.Error()}
+		}
+		return d.Deployer.InstallBootEntry(ctx, p.RootUUID, kept, efiboot.Place(p.NetworkFirst), p.BootMode == "uefi")
 	}}
 }

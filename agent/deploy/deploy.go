@@ -271,11 +271,12 @@ func (d *Deployer) reread(out *disk.Disk) error {
 }
 
 // InstallBootEntry makes the firmware start the disk that was written last; id is what Prepare
-// returned for it, and may be empty while this process has written it. A disk with a partition image gets its boot loader before.
+// returned for it, and may be empty while this process has written it. kept are the node's disks that are never
+// written to. A disk with a partition image gets its boot loader before.
 // On a machine booted by BIOS there is no entry to make, and asked says that it is to run by UEFI, so that is an error. It
 // returns what it did, for people.
-func (d *Deployer) InstallBootEntry(ctx context.Context, id string, at efiboot.Place, asked bool) (string, error) {
-	root, number, err := d.written(ctx, id)
+func (d *Deployer) InstallBootEntry(ctx context.Context, id string, kept hints.Kept, at efiboot.Place, asked bool) (string, error) {
+	root, number, err := d.written(ctx, id, kept)
 	if err != nil {
 		return "", err
 	}

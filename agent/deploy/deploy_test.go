@@ -159,7 +159,7 @@ func TestBootEntry(t *testing.T) {
 		if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 			t.Fatal(err)
 		}
-		text, err := d.InstallBootEntry(t.Context(), "", efiboot.First, c.asked)
+		text, err := d.InstallBootEntry(t.Context(), "", nil, efiboot.First, c.asked)
 		if (err != nil) != c.fails {
 			t.Errorf("%q, %v: fails: %v, want %v", text, err, err != nil, c.fails)
 		}
@@ -187,6 +187,9 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 	if err := os.WriteFile(other, bootable(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Truncate(other, size); err != nil {
+		t.Fatal(err)
+	}
 	again := func(disks ...string) *Deployer {
 		var all both
 		for _, name := range disks {
@@ -198,7 +201,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		}
 		return &Deployer{Machine: all, Log: slog.New(slog.DiscardHandler), EFIVars: vars}
 	}
-	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID, efiboot.First, false); err != nil || !strings.Contains(text, path) {
+	if text, err := again(other, path).InstallBootEntry(t.Context(), written.RootUUID, nil, efiboot.First, false); err != nil || !strings.Contains(text, path) {
 		t.Errorf("%q, %v; want an entry for %s", text, err, path)
 	}
 	var bad *ParamError
@@ -206,7 +209,7 @@ func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
 		disks []string
 		id    string
 	}{"the disk has gone": {[]string{other}, written.RootUUID}, "its copy is there too": {[]string{path, path}, written.RootUUID}, "nothing is known": {[]string{path}, ""}} {
-		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, efiboot.First, false); !errors.As(err, &bad) {
+		if text, err := again(c.disks...).InstallBootEntry(t.Context(), c.id, nil, efiboot.First, false); !errors.As(err, &bad) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}

@@ -145,7 +145,7 @@ func TestPartitionsOfADisk(t *testing.T) {
 		disk.Close()
 		// An agent that was started again finds the disk, and which partition is the root, by what it said of them.
 		again := &Deployer{Machine: d.Machine, Log: d.Log, EFIVars: d.EFIVars}
-		if at, root, err := again.written(t.Context(), got.RootUUID); err != nil || at.Name != path || root != l.places[forRoot].Number {
+		if at, root, err := again.written(t.Context(), got.RootUUID, nil); err != nil || at.Name != path || root != l.places[forRoot].Number {
 			t.Errorf("%s: found again: %s, partition %d, %v", name, at.Name, root, err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestTheEphemeralPartitionIsPreserved(t *testing.T) {
 	if digest(t, path, at.Start, at.Size) != kept {
 		t.Error("a failure took the ephemeral partition")
 	}
-	if _, err := d.InstallBootEntry(t.Context(), "", efiboot.First, false); err == nil {
+	if _, err := d.InstallBootEntry(t.Context(), "", nil, efiboot.First, false); err == nil {
 		t.Error("what has failed is made to boot")
 	}
 	moved := parts

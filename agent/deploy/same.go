@@ -22,7 +22,7 @@ func (e *OtherDiskError) Error() string {
 	if e.Now != nil {
 		now = "is another disk now, with " + identity(*e.Now)
 	}
-	return fmt.Sprintf("%s, which was chosen with %s, %s: the kernel has given names again. look at this disk, its cable and its controller, and repeat the step",
+	return fmt.Sprintf("%s, which was chosen with %s, %s: the kernel has given names again; look at this disk, its cable and its controller, and repeat the step",
 		e.Chosen.Name, identity(e.Chosen), now)
 }
 

@@ -159,7 +159,7 @@ func TestTheNameOfTheWrittenDiskPasses(t *testing.T) {
 	}
 	m.disks[0].Serial = "OTHER"
 	var other *OtherDiskError
-	if text, err := d.InstallBootEntry(t.Context(), "", efiboot.First, false); !errors.As(err, &other) || other.Chosen.Serial != "WRITTEN" {
+	if text, err := d.InstallBootEntry(t.Context(), "", nil, efiboot.First, false); !errors.As(err, &other) || other.Chosen.Serial != "WRITTEN" {
 		t.Errorf("boot entry: %q, %v", text, err)
 	}
 	d.Target = &plug{}

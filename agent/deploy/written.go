@@ -9,70 +9,102 @@ import (
 	"github.com/ironyard/ironyard/agent/filesystem"
 	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
+// UnjudgedError says that a disk may be the one that was written, and nothing tells whether it is.
+type UnjudgedError struct {
+	Disk agentapi.Disk
+	Err  error
+}
+
+func (e *UnjudgedError) Error() string {
+	return fmt.Sprintf("the agent looks for the disk that was written, and cannot judge %s (serial %q): %v. Look at this disk, its cable and its controller and deploy the node again, "+
+		"or keep the disk (properties/skip_block_devices) if it is none of the instance's", e.Disk.Name, e.Disk.Serial, e.Err)
+}
+
+func (e *UnjudgedError) Unwrap() error { return e.Err }
+
+// FaultType names the error in the agent's API as ironic-python-agent does.
+func (e *UnjudgedError) FaultType() string { return "BlockDeviceError" }
+
 // written returns the disk that Prepare wrote last, and the number of the root partition if it was a partition image. An agent
-// that has started again since finds it by the identifier that Prepare returned.
-func (d *Deployer) written(ctx context.Context, id string) (dev agentapi.Disk, root int, err error) {
+// that has started again since finds it by the identifier that Prepare returned. Each deploy of an image leaves the same identifier. So a
+// kept disk, which may hold a former instance, is left out, and each other disk must be judged.
+func (d *Deployer) written(ctx context.Context, id string, kept hints.Kept) (dev agentapi.Disk, root int, err error) {
+	var none agentapi.Disk
 	if d.root.Name != "" && d.partitions == nil {
 		return d.root, 0, nil
 	}
 	if d.root.Name != "" {
-		id = d.partitions.Root
+		root, err := d.identified(ctx, d.root, d.partitions.Root)
+		if err == nil && root == nil {
+			err = &ParamError{fmt.Sprintf("disk %s no longer has the identifier %s that was written to it: deploy the node again", d.root.Name, d.partitions.Root)}
+		}
+		if err != nil {
+			return none, 0, err
+		}
+		return d.root, *root, nil
 	}
-	var none agentapi.Disk
 	if id == "" {
 		return none, 0, &ParamError{"no image was written since the agent started: run standby.prepare_image first"}
 	}
-	disks, err := d.Machine.Settled(ctx, false, func([]agentapi.Disk, []agentapi.UnfitDisk) error { return nil })
-	if err != nil {
+	var disks []agentapi.Disk
+	var unfit []agentapi.UnfitDisk
+	if _, err := d.Machine.Settled(ctx, false, func(all []agentapi.Disk, others []agentapi.UnfitDisk) (err error) {
+		disks, unfit, err = kept.Leave(all, others)
+		return err
+	}); err != nil {
 		return none, 0, err
 	}
-	var found []agentapi.Disk
-	for _, dev := range disks {
-		if d.root.Name != "" && dev.Name != d.root.Name {
-			continue
+	for _, u := range unfit {
+		if !u.Removable { // the written disk may have failed, or may still be mounted
+			return none, 0, &UnjudgedError{u.Disk, errors.New("it is " + u.Why)}
 		}
-		has, number, err := d.identified(ctx, dev, id)
+	}
+	var found []string
+	for _, o := range disks {
+		number, err := d.identified(ctx, o, id)
 		if err != nil {
-			d.Log.Warn("disk left out of the search for the one that was written", "disk", dev.Name, "error", err)
-		} else if has {
-			found, root = append(found, dev), number
+			return none, 0, err
+		}
+		if number != nil {
+			found, dev, root = append(found, o.Name), o, *number
 		}
 	}
 	if len(found) != 1 {
-		var names []string
-		for _, dev := range found {
-			names = append(names, dev.Name)
-		}
 		return none, 0, &ParamError{fmt.Sprintf("the agent has started again since the image was written, and of this machine's disks %d have the written disk's identifier %s (%s): deploy the node again",
-			len(found), id, strings.Join(names, ", "))}
+			len(found), id, strings.Join(found, ", "))}
 	}
-	return found[0], root, nil
+	return dev, root, nil
 }
 
-// identified reports whether a disk's partition table has the identifier, or the file system of one of its partitions, and
-// then which.
-func (d *Deployer) identified(ctx context.Context, chosen agentapi.Disk, id string) (has bool, number int, err error) {
+// identified returns 0 where a disk's partition table has the identifier, and the number of the partition whose file system has it; nil
+// where neither has.
+func (d *Deployer) identified(ctx context.Context, chosen agentapi.Disk, id string) (*int, error) {
 	dev, err := d.open(ctx, chosen)
 	if err != nil {
-		return false, 0, err
+		return nil, &UnjudgedError{chosen, err}
 	}
 	defer dev.Close()
 	table, err := partition.Read(dev)
 	if errors.Is(err, partition.ErrNone) {
-		return false, 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, 0, err
+		return nil, &UnjudgedError{chosen, err}
 	}
 	if strings.EqualFold(table.ID(), id) {
-		return true, 0, nil
+		return new(int), nil
 	}
 	for _, p := range table.Partitions() {
-		if fs, err := filesystem.Identify(dev.Part(dev.Name(), p.Start, p.Size)); err == nil && strings.EqualFold(fs.UUID, id) {
-			return true, p.Number, nil
+		fs, err := filesystem.Identify(dev.Part(dev.Name(), p.Start, p.Size))
+		if err != nil && !errors.Is(err, filesystem.ErrUnknown) {
+			return nil, &UnjudgedError{chosen, fmt.Errorf("partition %d: %w", p.Number, err)}
+		}
+		if err == nil && strings.EqualFold(fs.UUID, id) {
+			return &p.Number, nil
 		}
 	}
-	return false, 0, nil
+	return nil, nil
 }

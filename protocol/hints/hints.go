@@ -261,6 +261,23 @@ func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
 	})
 }
 
+// Leave returns the disks that are not kept: of those that an image may go to, and of the others.
+// It fails where a kept disk cannot be told.
+func (k Kept) Leave(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) ([]agentapi.Disk, []agentapi.UnfitDisk, error) {
+	if err := k.without(unfit).Check(disks); err != nil {
+		return nil, nil, err
+	}
+	all := slices.Clone(disks)
+	for _, u := range unfit { // a path to a kept disk may be read-only
+		all = append(all, u.Disk)
+	}
+	kept := func(name string) bool {
+		return !slices.ContainsFunc(k.Others(all), func(o agentapi.Disk) bool { return o.Name == name })
+	}
+	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool { return kept(d.Name) }),
+		slices.DeleteFunc(slices.Clone(unfit), func(u agentapi.UnfitDisk) bool { return kept(u.Name) }), nil
+}
+
 // path reports whether two devices are paths to one disk, for what is then not erased: also their serial numbers agree. There
 // are disks whose maker gave all of them one name.
 func path(a, b agentapi.Disk) bool {

@@ -154,6 +154,9 @@ type bootLoader struct {
 	ESPUUID string `json:"efi_system_part_uuid,omitempty"`
 	// NetworkFirst: the machine is to ask the network at each start, for nothing can tell it to. The own agent alone reads it.
 	NetworkFirst bool `json:"ironyard_network_first,omitempty"`
+	// SkipBlockDevices are hints for the disks that are never written to, for an agent that has started again since the write. Only the own
+	// agent is told: ironic-python-agent refuses arguments that it does not know.
+	SkipBlockDevices any `json:"ironyard_skip_block_devices,omitempty"`
 }
 
 // prepareInstanceBoot has the agent install the boot loader of a partition image and write the firmware's boot entry, where
@@ -168,8 +171,11 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 			mode = "bios"
 		}
 		_, fixed := t.Hardware.Management().(driver.FixedBootOrder)
-		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot,
-			bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, ESPUUID: t.Facts[factESPUUID], NetworkFirst: fixed})
+		p := bootLoader{RootUUID: t.Facts[factRootUUID], BootMode: mode, ESPUUID: t.Facts[factESPUUID], NetworkFirst: fixed}
+		if t.Facts[factReadBack] != "" {
+			p.SkipBlockDevices = t.Node.Properties["skip_block_devices"]
+		}
+		cmd, err := t.Agent.Call(ctx, t.Fence, t.WorkID+"/install_bootloader", agentapi.CmdInstallBoot, p)
 		if err != nil {
 			return driver.Outcome{}, fmt.Errorf("node %s: make the disk boot: %w", t.Node.Label(), err)
 		}

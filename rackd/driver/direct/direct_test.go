@@ -66,6 +66,28 @@ func TestTheAgentIsToldWhetherUEFIIsAskedFor(t *testing.T) {
 	}
 }
 
+// The own agent is told which disks are kept, for the case that it has started again since the write.
+// ironic-python-agent, which refuses what it does not know, is not told.
+func TestTheOwnAgentIsToldTheKeptDisksForTheBootLoader(t *testing.T) {
+	for readBack, told := range map[string]bool{"true": true, "": false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.Node.Properties = map[string]any{"capabilities": "boot_mode:uefi", "skip_block_devices": []any{map[string]any{"serial": "S1"}}}
+			task := withMedia(t, r, networkboot.IPXE(), nil)
+			if readBack != "" {
+				task.Facts[factReadBack] = readBack
+			}
+			if _, err := New(Settings{}).prepareInstanceBoot(t.Context(), task); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(r.Writes("agent "+agentapi.CmdInstallBoot), "; ")
+			if got == "" || strings.Contains(got, `"ironyard_skip_block_devices":[{"serial":"S1"}]`) != told {
+				t.Errorf("image read back %q: told %q", readBack, got)
+			}
+		})
+	}
+}
+
 // flow runs steps as a conductor does, each run with a new task, as if each had a
 // new owner.
 func flow(t *testing.T, r *drivertest.Rig, steps []driver.Step) error {
