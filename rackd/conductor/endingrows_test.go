@@ -15,6 +15,9 @@ const (
 	itsDisk    = "what its disk holds"
 )
 
+// holdsFirst is of a deploy that holds before any other step.
+var holdsFirst = work.Args{Steps: []work.Step{{Interface: "power", Step: "hold", Priority: 200}}}
+
 // always is how often a broken BMC refuses.
 const always = 1 << 30
 
@@ -47,6 +50,8 @@ var endings = []ending{
 		differs: "the same"},
 	{flow: "rebuild", end: "abort before the machine was touched", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, abort: 30 * time.Second,
 		differs: "the same"},
+	{flow: "rebuild", end: "abort of a hold before the machine was touched", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance,
+		args: holdsFirst, abort: 10 * time.Minute, differs: "the same"},
 	{flow: "rebuild", end: "failure in the ramdisk", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, fails: "write_image"},
 	{flow: "undeploy", end: "success, with cleaning", verb: work.Delete, entry: provision.Deleting, from: provision.Active, starts: anInstance},
 	{flow: "undeploy", end: "failure of the tear-down", verb: work.Delete, entry: provision.Deleting, from: provision.Active, starts: anInstance, fails: "tear_down"},

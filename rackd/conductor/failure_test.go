@@ -68,6 +68,66 @@ func TestUntouchedRebuildEndsInActive(t *testing.T) {
 	}
 }
 
+// A rebuild that holds or waits before it has sent anything has touched nothing: where it ends then, the node is active.
+func TestAHoldTouchesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		first  string
+		let    bool // the hold is let go, and the step after it fails
+		dies   bool // the rackd, in the wait
+		touch  func(context.Context, *driver.Task) error
+		want   provision.State
+		writes int
+	}{
+		"a hold, aborted": {first: "hold", touch: touches, want: provision.Active},
+		"a hold, let go, and the image cannot be fetched": {first: "hold", let: true, touch: nothing, want: provision.Active},
+		"a hold, let go, and what failed has written":     {first: "hold", let: true, touch: touches, want: provision.DeployFail, writes: 1},
+		"a wait, aborted": {first: "wait", touch: touches, want: provision.Active},
+		"a wait, taken over, and over: the image is not there":  {first: "wait", let: true, dies: true, touch: nothing, want: provision.Active},
+		"a wait, taken over, and aborted":                       {first: "wait", dies: true, touch: touches, want: provision.Active},
+		"a wait, taken over, and over: what failed has written": {first: "wait", let: true, dies: true, touch: touches, want: provision.DeployFail, writes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				after := fails("deploy", "fetch_image", c.touch)
+				after.Apart = true
+				m := &machine{power: driver.PowerOn, deploy: []driver.Step{after}}
+				s := newShelf()
+				oneNode(s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				first := work.Step{Interface: "power", Step: c.first, Priority: 200}
+				if c.first == "wait" {
+					first.Args = map[string]any{"seconds": 600.0}
+				}
+				s.request(nodeA, work.Rebuild, provision.Deploying, work.Args{From: provision.Active, Steps: []work.Step{first}})
+				time.Sleep(10 * time.Second)
+				if c.dies {
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+					time.Sleep(10 * time.Second)
+				}
+				defer func() { kill() }()
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; !d.Open() || d.Checkpoint.Step != "power."+c.first {
+					t.Fatalf("at %q in %q, %+v", d.Checkpoint.Step, d.State, d.Result)
+				}
+				switch {
+				case !c.let:
+					s.abort(nodeA, provision.DeployFail)
+				case c.first == "hold":
+					s.goOn(nodeA, provision.DeployWait, false)
+				}
+				time.Sleep(20 * time.Minute)
+				synctest.Wait()
+				if d := s.Work(nodeA).Doc; d.Open() || d.State != c.want || m.power != driver.PowerOn || len(m.writes) != c.writes {
+					t.Errorf("in %q, the machine is %q after %q; %+v", d.State, m.power, m.writes, d.Result)
+				}
+			})
+		})
+	}
+}
+
 // Whether a machine was touched outlives the rackd that did so.
 func TestTouchOutlivesItsRackd(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -30,9 +30,9 @@ func (c *Catalog) ownStep(a driver.AskedStep) (driver.Step, bool) {
 	case "reboot":
 		s.Run = c.powerStep(driver.PowerOff, driver.PowerOn)
 	case "hold":
-		s.Abortable, s.Run = true, hold
+		s.Abortable, s.Apart, s.Run = true, true, hold
 	case "wait":
-		s.Abortable, s.Run = true, new(wait).run
+		s.Abortable, s.Apart, s.Run = true, true, new(wait).run
 		s.Takes = map[string]driver.Argument{"seconds": {Description: "How long to wait, from 0 to 1800 seconds. Left out: until the agent calls again."}}
 	default:
 		return driver.Step{}, false
