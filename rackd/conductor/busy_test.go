@@ -122,6 +122,74 @@ func TestAFailureInTheRamdiskLeavesTheBMCAtWork(t *testing.T) {
 	})
 }
 
+// deaf is a machine whose BMC is silent while it is to take the ramdisk's boot back.
+type deaf struct{ *machine }
+
+func (deaf) CleanUpRamdisk(context.Context, *driver.Task) error { return driver.ErrUnreachable }
+
+// An abort that comes while such a failure is still carried out keeps the power, too, by whichever rackd. It comes too late.
+func TestAnAbortOfAFailureLeavesTheBMCAtWork(t *testing.T) {
+	for _, verb := range []work.Verb{work.Clean, work.Service} {
+		for _, c := range []struct {
+			name        string
+			busy, dies  bool
+			keeps, late bool
+		}{
+			{"the BMC is at work", true, false, true, true},
+			{"the BMC is at work, and the rackd dies", true, true, true, true},
+			{"the BMC is idle", false, false, false, false},
+		} {
+			t.Run(string(verb)+" "+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					flash := flashing(24*time.Hour, func(time.Duration) string { return "running" }, func(age time.Duration) bool { return age > time.Minute || !c.busy })
+					base := &machine{power: driver.PowerOff, clean: []driver.Step{inRamdisk("up", true, time.Second, new([]string)), flash}}
+					s, owner := newShelf(), owned("a")
+					oneNode(s)
+					named := []driver.Named{{Name: "m", Impl: deaf{base}}}
+					reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					on := func(name string) func() {
+						_, _, kill := conductorOn(t, s, name, owner, base, func(cfg *Config) { cfg.Hardware = reg })
+						return kill
+					}
+					kill := on("a")
+					defer func() { kill() }()
+					entry := map[work.Verb]provision.State{work.Clean: provision.Cleaning, work.Service: provision.Servicing}[verb]
+					failed, _ := provision.Next(entry, provision.EventFail)
+					s.request(nodeA, verb, entry, work.Args{Steps: []work.Step{{Interface: "deploy", Step: "up"}, {Interface: "deploy", Step: "flash"}}})
+					for end := time.Now().Add(3 * time.Hour); s.Work(nodeA).Doc.Checkpoint.Leaving == nil; time.Sleep(time.Second) {
+						if time.Now().After(end) {
+							t.Fatal("the flow does not fail")
+						}
+					}
+					s.abort(nodeA, failed.To)
+					if c.dies {
+						time.Sleep(5 * time.Second)
+						kill()
+						owner.Store("b")
+						kill = on("b")
+					}
+					time.Sleep(10 * time.Minute)
+					synctest.Wait()
+					d := s.Work(nodeA).Doc
+					if d.Open() {
+						t.Fatalf("it goes on at %s", d.Checkpoint.Step)
+					}
+					off := len(base.written()) > 1
+					if off == c.keeps && verb == work.Clean || c.keeps && (off || base.power != driver.PowerOn || d.State != failed.To) {
+						t.Errorf("in %q, the machine is %q after %q; %+v", d.State, base.power, base.writes, d.Result)
+					}
+					if strings.Count(d.Result.Error, "The abort came too late") != map[bool]int{true: 1}[c.late] || c.keeps != strings.Contains(d.Result.Error, "keeps its power") {
+						t.Errorf("told %q", d.Result.Error)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A BMC whose last progress another rackd has seen, by a clock that is hours behind, has not stood still for hours.
 func TestProgressByAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

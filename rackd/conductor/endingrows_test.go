@@ -167,6 +167,7 @@ const flowsTail = `
 | abort of service failed, machine in the ramdisk | a piece of work takes it down, prepares the instance's boot and starts it; the node is active then, and service failed before | ` + "`TestAbortOfAFailedServiceTakesTheMachineDown`" + ` |
 | abort of service failed, machine not in the ramdisk | active at once; nothing is sent to the machine | ` + "`TestAbortOfAFailedService`" + ` |
 | abort that comes when the flow has ended | nothing is undone; the state is the one in which the flow has ended, and last_error says that the abort came too late | ` + "`TestAbortThatComesTooLate`" + ` |
+| abort while a failure is carried out that keeps the power, for the BMC may be at work | the rest of that failure is done; last_error says that the abort came too late | ` + "`TestAnAbortOfAFailureLeavesTheBMCAtWork`" + ` |
 
 ## Reboots without power off
 

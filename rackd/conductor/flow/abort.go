@@ -44,7 +44,10 @@ func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: this rackd cannot tell which step runs, so it does not cut the step short: %w", t.Node.Label(), err)
 	}
-	if cp.Leaving != nil { // the flow had failed, and this does what was left to do
+	switch {
+	case cp.Leaving != nil && cp.BMC != nil: // the failure keeps the machine's power, and so must this: the rest of it is done
+		cp.Leaving = tooLateFor(cp.Leaving, d)
+	case cp.Leaving != nil: // the flow had failed, and this does what was left to do
 		cp.Leaving, runs = nil, false
 	}
 	if runs && running.Boots { // how far it is no checkpoint tells
@@ -65,6 +68,15 @@ func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
 	}
 	cp.Index, cp.Plan, cp.Aborting = 0, listOf(steps), true
 	return steps, nil
+}
+
+// tooLateFor returns the failure l with the word that d, which aborts its flow, came too late. l is shared with the view.
+func tooLateFor(l *work.Leaving, d *work.Document) *work.Leaving {
+	late := *l
+	if !late.Aborted {
+		late.Error = work.Text(Joined(late.Error, fmt.Sprintf("The abort came too late: the %s had failed", d.Args.Aborts)))
+	}
+	return &late
 }
 
 // runningStep returns the step that has begun and not ended, of the flow that d aborts.
