@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -303,5 +304,72 @@ func TestNothingIsTriedAgainInMaintenanceByWhoComesNext(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An abort does not try a step again in maintenance that has failed, also in the pause before another try: nothing runs that it could leave
+// its time. While the BMC is at work, the step looks until that is over.
+func TestAnAbortTriesNothingInMaintenance(t *testing.T) {
+	for _, later := range []bool{true, false} {
+		for name, c := range map[string]struct {
+			at    time.Duration // when the maintenance begins; tries are at each full minute
+			waits time.Duration // until the abort
+			busy  bool
+			want  int // orders after the abort
+		}{
+			"it waits for the end of the maintenance":  {at: 90 * time.Second, waits: time.Hour},
+			"it pauses, in maintenance":                {at: 90 * time.Second, waits: 10 * time.Second},
+			"it has failed in maintenance, and pauses": {at: 59 * time.Second, waits: 5 * time.Second},
+			"its BMC is at work":                       {at: 90 * time.Second, waits: time.Hour, busy: true, want: 1},
+		} {
+			t.Run(fmt.Sprintf("%s, central shows it as waiting for the step: %t", name, later), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, silent := &machine{power: driver.PowerOff}, true
+					m.powerErr = func(driver.PowerState) (error, bool) {
+						if silent {
+							return driver.ErrUnreachable, false
+						}
+						return nil, true
+					}
+					on := switchOn()
+					order := on.Run
+					on.Retries, on.Pause = 10, time.Minute
+					on.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+						if c.busy {
+							t.Record.Busy("running")
+						}
+						if c.at < time.Minute && t.Record.Handle() == nil { // the first try takes a minute and ends in maintenance
+							if err := errors.Join(t.Record.SaveHandle(ctx, "begun"), driver.Pause(ctx, time.Minute)); err != nil {
+								return driver.Outcome{}, err
+							}
+						}
+						return order(ctx, t)
+					}
+					m.deploy = []driver.Step{on}
+					s := newShelf()
+					oneNode(s)
+					_, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+					defer kill()
+					s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+					time.Sleep(c.at)
+					s.maintain(true, "", c.waits)
+					before := len(m.written())
+					if silent = false; later {
+						s.goOn(nodeA, provision.DeployWait, true)
+					} else {
+						s.abort(nodeA, provision.DeployFail)
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					d := s.Work(nodeA).Doc
+					if d.Open() || d.State != provision.DeployFail || !strings.Contains(d.Result.Error, "abort") {
+						t.Errorf("in %q, %+v", d.State, d.Result)
+					}
+					if w := m.written()[before:]; before == 0 || len(w) != c.want {
+						t.Errorf("%d orders before the abort, and %q after it", before, w)
+					}
+				})
+			})
+		}
 	}
 }

@@ -37,7 +37,7 @@ func DownFromService(t *driver.Task) []driver.Step {
 }
 
 // cutShort makes the list of an abort from the checkpoint of the flow that it ends. A step that
-// runs and must not be cut short is its first: it is run to its end.
+// runs and must not be cut short is its first: it is run to its end. One that only waits for another try is not tried again.
 func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
 	cp := &d.Checkpoint
 	running, runs, err := c.runningStep(d, t)
@@ -59,7 +59,8 @@ func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
 	}
 	steps := tail
 	cp.Touched = cp.Touched || runs && !running.Own && !running.Apart
-	if runs && !running.Own && (!running.Abortable || cp.BMC != nil) {
+	cuts := running.Abortable || Stands(cp)
+	if runs && !running.Own && (!cuts || cp.BMC != nil) {
 		steps = numbered(append([]Step{running}, tail...))
 		cp.Step = steps[0].ID()
 	} else {
@@ -69,6 +70,9 @@ func (c *Catalog) cutShort(d *work.Document, t *driver.Task) ([]Step, error) {
 	cp.Index, cp.Plan, cp.Aborting = 0, listOf(steps), true
 	return steps, nil
 }
+
+// Stands reports whether no try of cp's step is under way: the last has failed, and the next waits for the end of the maintenance.
+func Stands(cp *work.Checkpoint) bool { return cp.Step != "" && cp.Parked.Before == cp.Step }
 
 // tooLateFor returns the failure l with the word that d, which aborts its flow, came too late. l is shared with the view.
 func tooLateFor(l *work.Leaving, d *work.Document) *work.Leaving {

@@ -9,7 +9,7 @@ import (
 )
 
 // abortsNow reports whether a flow that is to end after its step ends before step s goes on:
-// s has not begun, or may be cut short.
+// s has not begun, may be cut short, or has failed and waits for the end of the maintenance.
 func (r *Runner) abortsNow(s flow.Step) error {
 	begun := r.doc.Checkpoint.Step == s.ID()
 	switch {
@@ -17,7 +17,7 @@ func (r *Runner) abortsNow(s flow.Step) error {
 		return nil
 	case !begun:
 		return fmt.Errorf("%w before step %s", flow.ErrAborted, s.ID())
-	case r.doc.Checkpoint.Phase != work.Ended && s.Abortable && r.busyWith() == nil:
+	case r.doc.Checkpoint.Phase != work.Ended && (s.Abortable || flow.Stands(&r.doc.Checkpoint)) && r.busyWith() == nil:
 		return fmt.Errorf("%w during step %s", flow.ErrAborted, s.ID())
 	}
 	return nil

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,7 +31,7 @@ func (r *Runner) keepTime(ctx context.Context) error {
 		return nil
 	}
 	if parks {
-		cp.Parked = work.Parked{Since: time.Now().UTC()}
+		cp.Parked = work.Parked{Since: time.Now().UTC(), Before: r.failed}
 		if !cp.Deadline.IsZero() {
 			cp.Parked.Left = max(time.Until(cp.Deadline), 0)
 		}
@@ -91,6 +90,11 @@ const lookEvery = 5 * time.Second
 
 // pauseUntilFree waits before another try of s, which has failed: for pause, and while the node is in maintenance.
 func (r *Runner) pauseUntilFree(ctx context.Context, s flow.Step, pause time.Duration) error {
+	r.failed = s.ID() // an abort that comes in the pause tries nothing in maintenance either
+	defer func() { r.failed = "" }()
+	if err := r.untilFree(ctx, s); err != nil {
+		return err
+	}
 	if err := r.sleep(ctx, s, pause); err != nil {
 		return err
 	}
@@ -98,27 +102,32 @@ func (r *Runner) pauseUntilFree(ctx context.Context, s flow.Step, pause time.Dur
 }
 
 // untilFree waits, before another try of s, while the node is in maintenance. The checkpoint says so: the next owner
-// waits with the try, too.
+// waits with the try, too, and an abort tries nothing. While s is tried no checkpoint says so.
 func (r *Runner) untilFree(ctx context.Context, s flow.Step) error {
 	cp := &r.doc.Checkpoint
-	if err := r.keepTime(ctx); err != nil || !cp.Parked.Is() {
-		return err
-	}
-	if cp.Parked.Before != s.ID() {
-		cp.Parked.Before = s.ID()
-		if err := r.save(ctx); err != nil {
+	for waited := false; ; waited = true {
+		if err := r.keepTime(ctx); err != nil {
 			return err
 		}
-	}
-	if err := r.move(ctx, provision.EventWait, ""); err != nil {
-		return err
-	}
-	for r.parks() {
+		if !cp.Parked.Is() {
+			if !waited {
+				return nil
+			}
+			return r.move(ctx, provision.EventResume, "")
+		}
+		if cp.Parked.Before != s.ID() {
+			cp.Parked.Before = s.ID()
+			if err := r.save(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.move(ctx, provision.EventWait, ""); err != nil {
+			return err
+		}
 		if err := r.sleep(ctx, s, lookEvery); err != nil {
 			return err
 		}
 	}
-	return errors.Join(r.keepTime(ctx), r.move(ctx, provision.EventResume, ""))
 }
 
 // stopBefore writes and tells that the flow stands before s, once.

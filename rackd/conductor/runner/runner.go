@@ -61,6 +61,8 @@ type Runner struct {
 	renewed *node.Document
 	// inBand says that the step that runs, or is to begin, is the agent's.
 	inBand bool
+	// failed is the step that has failed and is about to be tried again; empty: none.
+	failed string
 	// display is what the fields of the node tell of the flow.
 	display shown
 	// lastReport is when the state was last reported, lastSecret when a secret that was replaced was.
