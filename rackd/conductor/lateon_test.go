@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -209,4 +210,66 @@ func TestARefusalDoesNotTakeBackAnOrderBeforeIt(t *testing.T) {
 			t.Errorf("the machine is %q after %q; %+v", now, m.writes, d.Result)
 		}
 	})
+}
+
+// So it is where the boot into the ramdisk is run again, by whichever rackd: the answers to its first orders are lost, and the next is
+// refused. The flow looks for no machine whose one order was refused.
+func TestARefusedBootDoesNotTakeBackAnOrderBeforeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost    int // orders whose answers are lost
+		refusal error
+		dies    bool
+		on      bool // the first order is carried out, after the flow has given up
+		ends    time.Duration
+	}{
+		"refused":                         {lost: 3, refusal: driver.ErrInvalid, on: true, ends: 5 * time.Minute},
+		"a power transition is under way": {lost: 3, refusal: errors.New("409"), on: true, ends: 5 * time.Minute},
+		"refused at once":                 {refusal: driver.ErrInvalid, ends: time.Minute},
+		"refused, by the next owner":      {lost: 1, refusal: driver.ErrInvalid, dies: true, on: true, ends: 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, ons := &machine{power: driver.PowerOff}, 0
+				m.powerErr = func(target driver.PowerState) (error, bool) {
+					if target != driver.PowerOn {
+						return nil, true
+					}
+					if ons++; ons == 1 && c.on {
+						time.AfterFunc(75*time.Second, func() { m.mu.Lock(); m.power = driver.PowerOn; m.mu.Unlock() })
+					}
+					if ons <= c.lost {
+						return driver.ErrUnknown, false
+					}
+					return c.refusal, false
+				}
+				m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Boots: true, Abortable: true, Retries: 4, Pause: 5 * time.Second,
+					Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+						t.Facts[driver.FactBoot] = driver.BootRamdisk
+						return bringup.Settings{}.Ramdisk(ctx, t)
+					}}}
+				s := newShelf()
+				oneNode(s)
+				owner := owned("a")
+				_, _, kill := conductorOn(t, s, "a", owner, m, nil)
+				s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+				began := time.Now()
+				if c.dies {
+					time.Sleep(time.Second)
+					kill()
+					owner.Store("b")
+					_, _, kill = conductorOn(t, s, "b", owner, m, nil)
+				}
+				defer func() { kill() }()
+				time.Sleep(20 * time.Minute)
+				synctest.Wait()
+				d := s.Work(nodeA).Doc
+				if d.Open() || d.State != provision.DeployFail || d.Result.At.Sub(began) > c.ends || ons != c.lost+1 {
+					t.Fatalf("in %q after %q, %+v", d.State, m.written(), d.Result)
+				}
+				if now, _ := m.PowerState(t.Context(), nil); now != driver.PowerOff {
+					t.Errorf("the machine is %q after %q; %+v", now, m.written(), d.Result)
+				}
+			})
+		})
+	}
 }

@@ -50,6 +50,29 @@ func TestRamdiskWaitsForASilentMachine(t *testing.T) {
 	})
 }
 
+// An agent that calls shows that the machine is on, also where the answers to the orders were lost: no later refusal leaves that in doubt.
+func TestAnAgentShowsThatTheMachineIsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := drivertest.NewRig()
+		r.SetPowerState(driver.PowerOff)
+		r.Stuck = true
+		r.Fail = func(call string) error {
+			if call == "set_power" {
+				return driver.ErrUnknown
+			}
+			return nil
+		}
+		task := r.Task(networkboot.IPXE())
+		if _, err := (bringup.Settings{}).Ramdisk(t.Context(), task); !errors.Is(err, driver.ErrUnknown) || task.Facts[driver.FactOnAsked] == "" {
+			t.Fatalf("%v, %q; want an order in doubt", err, task.Facts)
+		}
+		r.NextBoot()
+		if out, err := (bringup.Settings{}).Ramdisk(t.Context(), task); err != nil || out != driver.Done() || task.Facts[driver.FactOnAsked] != "" {
+			t.Errorf("%+v, %v, %q", out, err, task.Facts)
+		}
+	})
+}
+
 func TestSuccessorSwitchesOnWhatItsPredecessorDidNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := drivertest.NewRig()

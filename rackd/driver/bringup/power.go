@@ -53,6 +53,15 @@ const askAgain = 3
 // repeated. Errors wrap what the power interface answered; a machine that does
 // not get there in time is an error of its own.
 func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.PowerState) error {
+	return s.reach(ctx, t, target, asked(t))
+}
+
+// asked reports whether an order to switch on may still be carried out.
+func asked(t *driver.Task) bool { return t.Facts[driver.FactOnAsked] != "" }
+
+// reach is Reach. before says that an order to switch on was sent before, or may have been, and the machine was not seen to be on: a
+// refusal does not take that back.
+func (s Settings) reach(ctx context.Context, t *driver.Task, target driver.PowerState, before bool) error {
 	if target == driver.PowerOn && !t.Hardware.Can(target) {
 		t.Record.Phase("power on", driver.ByHand)
 		return nil
@@ -65,7 +74,7 @@ func (s Settings) Reach(ctx context.Context, t *driver.Task, target driver.Power
 		case err == nil:
 			return noteOn(t, target, s.await(ctx, t, target, s.powerWait()-time.Since(started)))
 		case !errors.Is(err, driver.ErrUnknown):
-			if unknown == nil && !errors.Is(err, driver.ErrUnreachable) && target == driver.PowerOn {
+			if unknown == nil && !before && !errors.Is(err, driver.ErrUnreachable) && target == driver.PowerOn {
 				delete(t.Facts, driver.FactOnAsked) // it was refused
 			}
 			return err

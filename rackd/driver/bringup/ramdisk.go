@@ -33,6 +33,7 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Outcome{}, err
 	}
 	if t.Agent.Booted(h.Since) {
+		delete(t.Facts, driver.FactOnAsked) // the machine is on, though its BMC may never have said so
 		t.Record.Phase("agent", "the ramdisk's agent has called")
 		return driver.Done(), nil
 	}
@@ -48,7 +49,8 @@ func (s Settings) Unattended(ctx context.Context, t *driver.Task, another bool) 
 
 // boot starts the machine into its ramdisk, unless an agent has called already.
 func (s Settings) boot(ctx context.Context, t *driver.Task, another bool) (h booting, err error) {
-	again := t.Record.Handle() != nil
+	// A step that runs again, under this rackd or the next, may have asked before. begin notes the order that comes after it.
+	again, before := t.Record.Handle() != nil, asked(t)
 	if h, err = s.begin(ctx, t, another); err != nil || h.Powered || t.Agent.Booted(h.Since) {
 		return h, err
 	}
@@ -57,7 +59,7 @@ func (s Settings) boot(ctx context.Context, t *driver.Task, another bool) (h boo
 			return h, err
 		}
 	}
-	if err := s.start(ctx, t, h.Restarted); err != nil {
+	if err := s.start(ctx, t, h.Restarted, before); err != nil {
 		return h, err
 	}
 	if !h.Restarted && t.Hardware.Can(driver.PowerOn) {
@@ -125,12 +127,13 @@ func (s Settings) begin(ctx context.Context, t *driver.Task, another bool) (h bo
 	return h, t.Record.SaveHandle(ctx, h)
 }
 
-func (s Settings) start(ctx context.Context, t *driver.Task, restarted bool) error {
+// start starts the machine. before is reach's.
+func (s Settings) start(ctx context.Context, t *driver.Task, restarted, before bool) error {
 	switch {
 	case restarted:
 		return nil
 	case t.StaysOn():
 		return s.reset(ctx, t)
 	}
-	return s.Reach(ctx, t, driver.PowerOn)
+	return s.reach(ctx, t, driver.PowerOn, before)
 }
