@@ -218,6 +218,7 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 |---|---|---|
 | the step that runs | ends, or waits on; its deadline stands still | the same; a node in maintenance has no time limit |
 | a step that has failed and is to be tried again | waits; it is tried afterwards. An abort ends the flow without another try, unless the BMC is at work | is tried again |
+| a step that has failed, and ends the flow | the machine is left as it is until the maintenance ends, in the waiting state; an abort is done at once | the failure is carried out at once |
 | the next step, of the ramdisk or out of band | waits. The state is the waiting one where there is such (` + "`clean wait`" + `); the history says ` + "`parked`" + ` and before which step | a step after a call of the agent waits; one out of band begins |
 | an undeploy, a provide that were asked for in maintenance | run; the steps of the ramdisk's agent wait | the same |
 | manage, adopt, inspect that were asked for in maintenance | run | run |

@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -373,3 +374,117 @@ func TestAnAbortTriesNothingInMaintenance(t *testing.T) {
 		}
 	}
 }
+
+// A step that fails in maintenance ends the flow, and nothing is sent to the machine until the maintenance has ended: not by the next owner
+// either, nor beside a request for power. The step is not run again. An abort is done at once.
+func TestAFailureInMaintenanceSendsNothing(t *testing.T) {
+	const none, dies, handed, power, aborted, abortedLater = "", "its rackd dies", "the ring names another", "power is asked for", "it is aborted", "it is aborted, central waits"
+	for _, verb := range []work.Verb{work.Clean, work.Provide, work.Service} {
+		for _, how := range []string{none, dies, handed, power, aborted, abortedLater} {
+			t.Run(strings.TrimSuffix(string(verb)+", "+how, ", "), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tries := 0
+					erase := driver.Step{Interface: "deploy", Name: "erase", Priority: 10, InBand: true, Kind: driver.Reattachable, Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+						if time.Since(t.Entered) < 5*time.Minute {
+							return driver.Wait(10 * time.Second), nil
+						}
+						tries++
+						return driver.Outcome{}, driver.ErrInvalid
+					}}
+					m := &machine{power: driver.PowerOff, clean: []driver.Step{inRamdisk("up", true, time.Second, new([]string)), erase}}
+					s, owner := newShelf(), owned("a")
+					oneNode(s)
+					named := []driver.Named{{Name: "m", Impl: m}}
+					reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named,
+						"boot": {{Name: "m", Impl: fromMedium{m}}}, "deploy": named}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					on := func(name string) (*Conductor, func()) {
+						c, _, kill := conductorOn(t, s, name, owner, m, func(cfg *Config) { cfg.Hardware = reg })
+						return c, kill
+					}
+					a, kill := on("a")
+					defer func() { kill() }()
+					args := work.Args{From: provision.Manageable, InMaintenance: verb == work.Provide}
+					if verb != work.Provide {
+						args.Steps = []work.Step{{Interface: "deploy", Step: "up"}, {Interface: "deploy", Step: "erase"}}
+					}
+					entry := map[work.Verb]provision.State{work.Clean: provision.Cleaning, work.Provide: provision.Cleaning, work.Service: provision.Servicing}[verb]
+					failed, _ := provision.Next(entry, provision.EventFail)
+					s.request(nodeA, verb, entry, args)
+					time.Sleep(time.Minute)
+					before := len(m.written())
+					s.maintain(true, "", time.Hour)
+					waits := func(by string, writes int) {
+						t.Helper()
+						d := s.Work(nodeA).Doc
+						if w := m.written()[before:]; !d.Open() || d.Owner != by || d.State != flow.WaitsIn[verb] || d.Checkpoint.Leaving == nil || len(w) != writes || tries != 1 {
+							t.Fatalf("of %s: in %q, %+v, %d tries, sent %q; %+v", d.Owner, d.State, d.Checkpoint.Leaving, tries, w, d.Result)
+						}
+					}
+					waits("a", 0)
+					if s.mu.Lock(); s.events[len(s.events)-1].StepInfo != nil {
+						t.Error("a step is told of as running while its failure waits")
+					}
+					s.mu.Unlock()
+					switch how {
+					case dies:
+						kill()
+						owner.Store("b")
+						_, kill = on("b")
+						time.Sleep(time.Hour)
+						synctest.Wait()
+						waits("b", 0)
+					case handed:
+						owner.Store("b")
+						b, killB := on("b")
+						defer killB()
+						for _, one := range []*Conductor{a, b} {
+							one.RingChanged()
+						}
+						time.Sleep(time.Hour)
+						synctest.Wait()
+						waits("b", 0)
+					case power:
+						s.errand(nodeA, work.Args{PowerTarget: string(driver.PowerOff)})
+						time.Sleep(time.Hour)
+						synctest.Wait()
+						if len(s.errands()) != 1 || s.errands()[0].Error != "" || m.power != driver.PowerOff {
+							t.Errorf("beside it: %+v, the machine is %q", s.errands(), m.power)
+						}
+						waits("a", 1)
+					case aborted, abortedLater:
+						if how == aborted {
+							s.abort(nodeA, failed.To)
+						} else {
+							s.goOn(nodeA, flow.WaitsIn[verb], true)
+						}
+						time.Sleep(time.Hour)
+						synctest.Wait()
+						if s.Work(nodeA).Doc.Open() {
+							t.Error("it is not done at once")
+						}
+					}
+					s.maintain(false, "", 10*time.Minute)
+					d := s.Work(nodeA).Doc
+					want, off := failed.To, driver.PowerOff
+					if verb == work.Service && how == aborted { // it has nothing that brings the instance back
+						want, off = provision.Active, driver.PowerOn
+					}
+					if d.Open() || d.State != want || m.power != off || tries != 1 {
+						t.Errorf("in %q, the machine is %q after %q, %d tries; %+v", d.State, m.power, m.written(), tries, d.Result)
+					}
+					if p, g := s.linesOf("parked"), s.linesOf("goes on"); len(p) != 1 || !strings.Contains(p[0], "deploy.erase has failed") || len(g) != 1 && how != aborted && how != abortedLater {
+						t.Errorf("the history says %q and %q", p, g)
+					}
+				})
+			})
+		}
+	}
+}
+
+// fromMedium is a machine whose ramdisk runs from a medium: a service that failed leaves it off.
+type fromMedium struct{ *machine }
+
+func (fromMedium) BootsFromMedium() bool { return true }

@@ -8,7 +8,8 @@
 //     command to an agent (fence.go).
 //   - The checkpoint that begins a step is written before the step runs. A successor goes on from there.
 //   - A runner that has lost its work writes nothing more, neither to the bus nor to the machine.
-//   - A flow whose node is in maintenance begins no step, and its time stands still (maintenance.go).
+//   - A flow whose node is in maintenance begins no step, and its time stands still (maintenance.go). If it fails there, its machine
+//     is left as it is until the maintenance ends (failurewait.go).
 package runner
 
 import (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/conductor/flow"
@@ -37,6 +36,9 @@ func (r *Runner) fail(ctx context.Context, cause error) {
 // part ends the work with the failure l, or goes on with that. The machine is left alone where handsOff says why.
 func (r *Runner) part(ctx context.Context, l *work.Leaving, handsOff error) {
 	err := r.leaveMachine(ctx, l, handsOff)
+	if errors.Is(err, errReleased) {
+		r.deps.Metrics.Released()
+	}
 	if err != nil {
 		r.log.Info("failure left to the work's next owner", "error", err)
 		return
@@ -85,16 +87,19 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		r.undone(l, what)
 		return nil
 	}
-	r.renew()
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
 	if !began {
 		pointFailing.Hit(at)
 		saved := *l
-		r.doc.Checkpoint.Handle, r.doc.Checkpoint.Leaving = nil, &saved         // the handle was the failed step's
-		if err := r.save(ctx); err != nil && !errors.Is(err, bus.ErrTooLarge) { // the end takes out what is too much
+		r.doc.Checkpoint.Handle, r.doc.Checkpoint.Leaving = nil, &saved // the handle was the failed step's
+		if err := fits(r.save(ctx)); err != nil {
 			return err
 		}
 	}
+	if err := r.failsLater(ctx); err != nil {
+		return err
+	}
+	r.renew()
 	pointFailed.Hit(at)
 	undone := ""
 	if endsService && r.hasBooted() {

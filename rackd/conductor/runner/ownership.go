@@ -91,7 +91,7 @@ func (r *Runner) take(ctx context.Context) error {
 func (r *Runner) tellTaken(ctx context.Context, from string, steps []flow.Step) error {
 	if cp := &r.doc.Checkpoint; cp.Over == nil && cp.Index < len(steps) && steps[cp.Index].ID() == cp.Step {
 		r.show(steps, cp.Index)
-		r.display.none = cp.Phase == work.Ended
+		r.display.none = cp.Phase == work.Ended || cp.Leaving != nil
 	}
 	r.lastReport = time.Now()
 	if err := r.publish(ctx, r.stateEvent("")); err != nil {

@@ -255,6 +255,9 @@ func (r *Runner) Run(ctx context.Context) {
 		return
 	}
 	if r.doc.Checkpoint.Leaving != nil && r.doc.Checkpoint.Over == nil {
+		if at := r.doc.Checkpoint.Index; at < len(steps) {
+			r.inBand = steps[at].InBand // of the step that has failed
+		}
 		r.goOnLeaving(ctx, err)
 		return
 	}
