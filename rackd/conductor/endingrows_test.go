@@ -191,6 +191,9 @@ An undeploy takes the place of a flow that waits. While the BMC writes firmware 
 begins with a look, by that flow's step, until the BMC has ended. The step may read only: what it would order next is not ordered. Whatever became of its work stands in the
 history, and the tear-down follows. A BMC that says for two hours that it works and does not get on ends the undeploy in error. The next one switches the machine off.
 
+Beside a flow whose BMC is at work, requests for power and adjustments (boot device, boot mode, vendor methods, media, NMI) are refused, and
+say so. Consoles are not refused.
+
 ## Restarts that a step needs
 
 | the step | what follows |

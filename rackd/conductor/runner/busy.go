@@ -67,9 +67,25 @@ func (r *Runner) mayPower() error {
 		return fmt.Errorf("node %s: its flow runs in the ramdisk, whose agent alone could restart this machine, and would end the flow's step: send the request again when the flow has ended, or abort it: %w",
 			r.node.Label(), driver.ErrInvalid)
 	}
+	return r.sparesBMC()
+}
+
+// sparesBMC refuses what a request asks of the machine beside its flow while the BMC is at work.
+func (r *Runner) sparesBMC() error {
 	if b := r.busyWith(); b != nil {
-		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power may destroy what it writes: send the request again when step %s has ended: %w",
+		return fmt.Errorf("node %s: its BMC is at work (%s), and a change of power or of anything else may destroy what it writes: send the request again when step %s has ended: %w",
 			r.node.Label(), b.Far, r.doc.Checkpoint.Step, driver.ErrInvalid)
 	}
 	return nil
+}
+
+// asideFence is the fence of a write that belongs to no work, while the node's work waits (Aside).
+type asideFence struct{ besideFence }
+
+// Check implements driver.Fence.
+func (f asideFence) Check() error {
+	if err := f.besideFence.Check(); err != nil {
+		return err
+	}
+	return f.sparesBMC()
 }

@@ -92,6 +92,11 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 		}
 		return fmt.Errorf("node %s: step %s %s and cannot be repeated: check the machine, then send the request again", r.node.Label(), steps[at].ID(), doubt)
 	}
+	if verb == work.Adjust && d.Args.Change.Console == nil { // a console is read by rackd, and the BMC works on
+		if err := r.sparesBMC(); err != nil {
+			return err
+		}
+	}
 	if verb == work.Power && done == 0 {
 		if err := r.readyPower(ctx, driver.PowerState(d.Args.PowerTarget)); err != nil {
 			return err

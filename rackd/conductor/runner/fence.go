@@ -58,13 +58,13 @@ func (r *Runner) Work() string { return r.id }
 func (r *Runner) Epoch() uint64 { r.mu.Lock(); defer r.mu.Unlock(); return r.epoch }
 
 // Aside returns the fence for a write beside the work, and what is to be called after the write. ok is false
-// unless the work does nothing but wait, for the machine or for an operator.
+// unless the work does nothing but wait, for the machine or for an operator. The fence lets nothing pass while the BMC is at work.
 func (r *Runner) Aside() (f driver.Fence, done func(), ok bool) {
 	if !r.turn.TryLock() {
 		return nil, nil, false
 	}
 	if in, _ := provision.Describe(r.doc.State); r.parked && (in.Kind == provision.Waiting || in.Kind == provision.Held) {
-		return besideFence{r}, r.turn.Unlock, true
+		return asideFence{besideFence{r}}, r.turn.Unlock, true
 	}
 	r.turn.Unlock()
 	return nil, nil, false
