@@ -358,6 +358,17 @@ type Errand struct {
 	Error string `json:"error,omitempty"`
 	// Told: central has been told of its end. Whoever finds one that was not tells of it.
 	Told bool `json:"told,omitempty"`
+	// Before is what runs on if a reset that the errand has counted has not happened. Nil: it has counted none, or has ended.
+	Before *Before `json:"before,omitempty"`
+
+	Unknown Unknown `json:"-"`
+}
+
+// Before is a boot into the ramdisk with its agent, as they were when the next boot was counted.
+type Before struct {
+	Boot Boot `json:"boot"`
+	// Agent has the code of that boot: see SignAgent.
+	Agent Agent `json:"agent"`
 
 	Unknown Unknown `json:"-"`
 }

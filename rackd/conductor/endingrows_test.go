@@ -182,7 +182,7 @@ done then.
 |---|---|
 | is refused by the BMC, or the machine does not switch itself off | goes on with the agent that is there |
 | has switched the machine off | waits for the agent of the next boot, which is counted before the machine is switched on |
-| is a reset (` + "`disable_power_off`" + `) | the same; the boot is counted before the reset, and the count is taken back if there was none |
+| is a reset (` + "`disable_power_off`" + `) | the same; the boot is counted before the reset, and the count is taken back if there was none. So does the next owner, if the agent of before still answers it |
 | is done, or half done, and its rackd dies | the next owner does what is left of it, and restarts nothing a second time |
 
 ## An undeploy while the BMC is at work

@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,4 +182,81 @@ func TestARestartBesideAFlowThatIsTakenOverInItsMiddle(t *testing.T) {
 			t.Errorf("the machine is %q, and its boot was made ready %d times", x.m.power, x.m.prepared)
 		}
 	})
+}
+
+// A rackd dies between the count of a boot and the reset that a request asks for beside a flow. Where there was no reset the agent of
+// before works on: the next owner asks it, takes the count back, and the flow keeps its agent. Else the boot that was counted stands.
+func TestAResetThatWasCountedAndNotSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		lives  bool               // the agent of before answers
+		change func(*work.Errand) // of the checkpoint that the next owner finds
+		kept   bool
+	}{
+		"it was not sent":                {lives: true, kept: true},
+		"it was sent":                    {},
+		"an agent that no rackd has met": {lives: true, change: func(e *work.Errand) { e.Before.Agent.URL = "https://10.9.9.9:9999" }},
+		"a checkpoint of an older rackd": {lives: true, change: func(e *work.Errand) { e.Before = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newTrial(t, nil)
+				x.lives.Store(true)
+				token := x.agent(x.Conductor)
+				time.Sleep(5 * time.Second)
+				n := *x.s.Node(nodeA)
+				n.DisablePowerOff = true
+				x.s.put(&n)
+				first := x.bootOf(nodeA).Number
+				asked, dead := make(chan struct{}), make(chan struct{})
+				x.m.mu.Lock()
+				x.m.onPower = func(driver.PowerState) { close(asked); <-dead }
+				x.m.powerErr = func(driver.PowerState) (error, bool) { return context.Canceled, false }
+				x.m.mu.Unlock()
+				x.s.errand(nodeA, work.Args{PowerTarget: string(driver.Rebooting)})
+				<-asked
+				go x.stop()
+				synctest.Wait()
+				close(dead)
+				synctest.Wait()
+				x.m.mu.Lock()
+				x.m.onPower, x.m.powerErr, x.m.writes = nil, nil, nil
+				x.m.mu.Unlock()
+				if c.change != nil {
+					x.s.mu.Lock()
+					w := *x.s.works[nodeA]
+					c.change(&w.Doc.Checkpoint.Errand)
+					x.s.rev++
+					w.Revision = x.s.rev
+					x.s.works[nodeA] = &w
+					x.s.mu.Unlock()
+				}
+				x.lives.Store(c.lives)
+				x.owner.Store("b")
+				next, kill := x.on("b", nil)
+				defer kill()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				hb := call(token, hers.String(), "PEM", "1")
+				hb.From = hers
+				err, told := next.Heartbeat(nodeA, hb), x.s.errands()
+				if kept := err == nil; kept != c.kept || (next.bootOf(nodeA).Number == first) != c.kept {
+					t.Errorf("the heartbeat of the agent of before is answered with %v, in boot %d after %d", err, next.bootOf(nodeA).Number, first)
+				}
+				if len(told) != 1 || strings.Contains(told[0].Error, "the agent of before still answers") != c.kept || told[0].Error == "" {
+					t.Errorf("told %+v", told)
+				}
+				if d := x.doc(); !d.Open() || d.Checkpoint.Errand.Before != nil || len(x.m.written()) > 0 {
+					t.Errorf("orders %q; %+v, %+v", x.m.written(), d.Checkpoint.Errand, d.Result)
+				}
+				if !c.kept { // the machine has started again
+					x.agent(next)
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if a := x.doc().Checkpoint.Agent; a == nil || a.URL == "" {
+					t.Errorf("the checkpoint has the agent %+v", a)
+				}
+			})
+		})
+	}
 }

@@ -68,6 +68,7 @@ func (r *Runner) doErrand(ctx context.Context, verb work.Verb) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	progress.Before = nil
 	if progress.Phase = work.Ended; cause != nil {
 		r.log.Warn("request beside the flow failed", "request", string(verb), "error", cause)
 		progress.Error = work.Text(cause.Error())
@@ -122,7 +123,7 @@ func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) er
 }
 
 // endInDoubt ends an errand of which it is not known how far its step s came. What that finds switched off it switches on: a machine whose
-// flow runs in the ramdisk boots it again, which is made ready and counted before.
+// flow runs in the ramdisk boots it again, which is made ready and counted before. One that was not reset keeps its agent.
 func (r *Runner) endInDoubt(ctx context.Context, s flow.Step) error {
 	if s.Resets && r.inRamdisk() {
 		off, err := r.task.LeftOff(ctx)
@@ -133,10 +134,14 @@ func (r *Runner) endInDoubt(ctx context.Context, s flow.Step) error {
 			if err := r.task.Hardware.Boot().PrepareRamdisk(ctx, r.task); err != nil {
 				return fmt.Errorf("prepare another boot of the ramdisk: %w", err)
 			}
+			r.doc.Checkpoint.Errand.Before = nil
 			r.AgentGone()
 			if err := r.save(ctx); err != nil {
 				return err
 			}
+		} else if agent := r.agentOfBefore(ctx); agent != "" {
+			return fmt.Errorf("node %s: %q was asked for by a rackd that was lost since, and no reset shows: the agent of before still answers at %s. The flow goes on with it. Send the request again",
+				r.node.Label(), r.doc.Args.PowerTarget, agent)
 		}
 	}
 	s.Run = s.Doubt
@@ -211,25 +216,6 @@ func (r *Runner) switchOver(ctx context.Context, s flow.Step) error {
 	err := r.runErrandStep(ctx, s)
 	if err == nil {
 		r.AgentGone()
-	}
-	return err
-}
-
-// resetRamdisk runs a step that resets the machine, which is not seen to be off in between: the boot is counted before. A
-// reset that has not happened takes the count back, for the agent of before works on.
-func (r *Runner) resetRamdisk(ctx context.Context, s flow.Step) error {
-	r.mu.Lock()
-	boot, agent := r.boots, r.agent
-	r.mu.Unlock()
-	r.AgentGone()
-	if err := r.save(ctx); err != nil {
-		return err
-	}
-	err := r.runErrandStep(ctx, s)
-	if flow.NotReset(err) {
-		r.mu.Lock()
-		r.boots.Number, r.boots.Addresses, r.agent = boot.Number, boot.Addresses, agent
-		r.mu.Unlock()
 	}
 	return err
 }
