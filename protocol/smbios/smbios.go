@@ -71,6 +71,17 @@ func (s System) Conflicts(t System) bool {
 	return told && s.Serial != "" && t.Serial != "" // a SKU alone may be that of a whole series
 }
 
+// Matches reports whether two sources that may be unlike speak of one machine for sure: the UUIDs are the same or, where one is
+// missing, a serial number is.
+func (s System) Matches(t System) bool {
+	s, t = s.Telling(), t.Telling()
+	if s.UUID != "" && t.UUID != "" {
+		return sameUUID(s.UUID, t.UUID)
+	}
+	same := func(a, b string) bool { return a != "" && b != "" && plain(a) == plain(b) }
+	return same(s.Serial, t.Serial) || same(s.SKU, t.Serial) || same(s.Serial, t.SKU)
+}
+
 // sharedUUIDs are those that vendors forgot to replace.
 var sharedUUIDs = map[string]bool{
 	"03000200040005000006000700080009": true, // AMI's, in both orders

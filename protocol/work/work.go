@@ -197,6 +197,8 @@ type Checkpoint struct {
 	Plan []Planned `json:"plan,omitempty"`
 	// Aborting: Plan is what an abort still does.
 	Aborting bool `json:"aborting,omitempty"`
+	// Way is that to the machine's BMC when the flow began (rackd/driver, WayToBMC); empty: an older rackd began it.
+	Way string `json:"way,omitempty"`
 	// Touched: the flow may have sent something to the machine, its BMC or its agent.
 	Touched bool      `json:"touched,omitempty"`
 	Phase   Phase     `json:"phase,omitempty"`
@@ -451,7 +453,7 @@ func (d *Document) Inherit(old *Document) {
 	case d.Verb == Abort:
 		d.Args.AbortedStep = old.Checkpoint.Step // for people: what was cut short
 		d.Args.AbortedBoot = old.Checkpoint.Facts[FactBoot]
-		d.Checkpoint.Secrets = old.Checkpoint.Secrets
+		d.Checkpoint.Secrets, d.Checkpoint.Way = old.Checkpoint.Secrets, old.Checkpoint.Way
 	case d.Verb == Service && old.Verb == Service && old.Open():
 		d.Args.InRamdisk = old.Checkpoint.Facts[FactBoot] == BootRamdisk || old.Args.InRamdisk && old.Checkpoint.Facts[FactBoot] == ""
 		d.Checkpoint.Secrets = old.Checkpoint.Secrets

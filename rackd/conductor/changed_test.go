@@ -27,7 +27,7 @@ func TestAChangedNodeIsTakenUp(t *testing.T) {
 				return driver.Done(), nil
 			}}
 		}
-		m := &machine{power: driver.PowerOff, deploy: []driver.Step{inRamdisk("up", true, time.Minute, new([]string)), look("one", false), look("two", true)}}
+		m := &machine{power: driver.PowerOff, identity: driver.Identity{UUID: boardOne}, deploy: []driver.Step{inRamdisk("up", true, time.Minute, new([]string)), look("one", false), look("two", true)}}
 		for i := range m.deploy {
 			m.deploy[i].Priority = 100 - i
 		}

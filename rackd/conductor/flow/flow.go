@@ -40,6 +40,9 @@ func (s Step) ID() string {
 	return s.Interface + "." + s.Name
 }
 
+// Pauses reports whether s is one of the conductor's steps that send nothing: a hold or a wait.
+func (s Step) Pauses() bool { return s.Name == "hold" || s.Name == "wait" }
+
 // flow is what the steps of a verb's work are made of.
 type flow struct {
 	// frame are the steps that do not depend on flags: the conductor's own, and those that

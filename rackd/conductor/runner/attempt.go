@@ -41,6 +41,11 @@ func (r *Runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, lat
 		ctx, cancel = context.WithDeadline(ctx, d)
 		defer cancel()
 	}
+	if !s.Pure && !s.Pauses() {
+		if err := r.proveWay(ctx); err != nil {
+			return driver.Outcome{}, false, err
+		}
+	}
 	if s.Interface == "raid" {
 		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
 	}

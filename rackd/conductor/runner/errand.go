@@ -79,6 +79,9 @@ func (r *Runner) doErrand(ctx context.Context, verb work.Verb) error {
 // runErrand runs the steps of the errand. In doubt whether they have run before, what can
 // not be repeated is not.
 func (r *Runner) runErrand(ctx context.Context, verb work.Verb, doubt string) error {
+	if err := r.proveWay(ctx); err != nil { // before anything is made ready
+		return err
+	}
 	d := r.doc
 	d.Verb = verb
 	steps, err := r.deps.Flows.Steps(&d, r.task)
@@ -155,6 +158,9 @@ func (r *Runner) endInDoubt(ctx context.Context, s flow.Step) error {
 func (r *Runner) runErrandStep(ctx context.Context, s flow.Step) error {
 	for left := s.Retries; ; left-- {
 		if err := r.Check(); err != nil {
+			return err
+		}
+		if err := r.proveWay(ctx); err != nil {
 			return err
 		}
 		_, err := s.Run(ctx, r.task)

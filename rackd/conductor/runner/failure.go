@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -77,14 +78,18 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		}
 		return nil
 	case r.doc.Verb == work.Abort && r.unmade():
-		r.undone(l, "The machine was left as it is: it may be on, run the ramdisk, and have the ramdisk's medium in its drive")
+		r.undone(l, "The machine was left as it is: it may be on, run the ramdisk, and have the ramdisk's medium in its drive", nil)
 		return nil
-	case r.task == nil || handsOff != nil:
-		what := "The machine was not taken out of the ramdisk, for this rackd cannot or must not touch it: it may be on, and have the ramdisk's medium in its drive"
-		if handsOff != nil {
-			what = flow.Joined(what, handsOff.Error())
+	}
+	if r.task != nil && handsOff == nil {
+		r.renew()
+		if handsOff = r.proveWay(ctx); flow.LostFor(ctx, handsOff) != nil {
+			return flow.LostFor(ctx, handsOff)
 		}
-		r.undone(l, what)
+	}
+	if r.task == nil || handsOff != nil {
+		what := "The machine that was booted is left as it is, and was not taken out of the ramdisk, for this rackd cannot or must not touch it: it may be on, and have the ramdisk's medium in its drive"
+		r.undone(l, what, handsOff)
 		return nil
 	}
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
@@ -122,7 +127,7 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 			undone = flow.Joined(undone, "The medium of its ramdisk was left in its drive, for the BMC may use it")
 		}
 	}
-	r.undone(l, undone)
+	r.undone(l, undone, nil)
 	if endsService {
 		l.State, l.Target = provision.Active, provision.NoState
 	}
@@ -133,13 +138,20 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 // unmade reports whether an abort ends before it has made the list of what it does: it does not know what runs.
 func (r *Runner) unmade() bool { return r.doc.Args.Aborts != "" && !r.doc.Checkpoint.Aborting }
 
-// undone tells, with the failure and in the node's history, what was not done to the machine.
-func (r *Runner) undone(l *work.Leaving, what string) {
+// undone tells, with the failure and in the node's history, what was not done to the machine, and why; nil: what says that too.
+func (r *Runner) undone(l *work.Leaving, what string, why error) {
 	if what == "" {
 		return
 	}
-	r.log.Warn("the machine is not left as it should be after the failure", "why", what)
-	r.Phase("not cleaned up", what)
+	whole := what
+	if why != nil {
+		whole = flow.Joined(what, why.Error())
+	}
+	r.log.Warn("the machine is not left as it should be after the failure", "why", whole)
+	r.Phase("not cleaned up", whole)
+	if why == nil || !strings.Contains(l.Error, why.Error()) {
+		what = whole
+	}
 	l.Error = work.Text(flow.Joined(l.Error, what))
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/smbios"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -65,9 +66,9 @@ func (r *Runner) proveBMC(ctx context.Context) error {
 		return nil
 	}
 	r.mu.Lock()
-	known := r.boots.BMC.Says()
+	known, strayed := r.boots.BMC.Says(), r.strayed
 	r.mu.Unlock()
-	if !known {
+	if !known && !strayed {
 		r.askBMC(ctx, 1)
 	}
 	r.mu.Lock()
@@ -96,8 +97,6 @@ func (r *Runner) askBMC(ctx context.Context, tries int) {
 }
 
 func (r *Runner) identity(ctx context.Context) (smbios.System, error) {
-	ctx, cancel := context.WithTimeout(ctx, identityWithin)
-	defer cancel()
 	n, err := r.deps.Secrets.Open(r.node)
 	if err != nil {
 		return smbios.System{}, err
@@ -106,6 +105,13 @@ func (r *Runner) identity(ctx context.Context) (smbios.System, error) {
 	if err != nil {
 		return smbios.System{}, err
 	}
+	return r.identityOf(ctx, n, hw)
+}
+
+// identityOf asks the BMC to which n leads.
+func (r *Runner) identityOf(ctx context.Context, n *node.Document, hw *driver.Hardware) (smbios.System, error) {
+	ctx, cancel := context.WithTimeout(ctx, identityWithin)
+	defer cancel()
 	id, err := hw.Management().Identity(ctx, n)
 	return smbios.System{UUID: id.UUID, Serial: id.Serial, SKU: id.SKU}, err
 }
@@ -128,7 +134,7 @@ func (r *Runner) prove(said smbios.System, from string) error {
 // wonder asks the BMC, beside the flow, which machine it belongs to, unless that is known or being
 // asked. r.mu is held.
 func (r *Runner) wonder() {
-	if r.ctx == nil || r.askingBMC || r.boots.BMC.Says() || r.answeredBMC {
+	if r.ctx == nil || r.strayed || r.askingBMC || r.boots.BMC.Says() || r.answeredBMC {
 		return
 	}
 	r.askingBMC, r.askedInBoot = true, r.boots.Number

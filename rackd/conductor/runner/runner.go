@@ -141,6 +141,8 @@ type Runner struct {
 	askedInBoot uint64
 	// answeredBMC says that the BMC has answered, if only that it does not know.
 	answeredBMC bool
+	// strayed says that driver_info leads to another BMC than when the flow began, which has not told that it is of the same machine.
+	strayed bool
 	// busy is what the BMC may be at work on for the step; nil: nothing.
 	busy *work.Busy
 
@@ -312,6 +314,7 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 		Agent: listened{r.deps.NewAgent(n.UUID, tokens, r.Agent), r}, ConfigDrive: r.configDrive, Inspected: r.Sent, Facts: r.doc.Checkpoint.Facts,
 		Attended: r.parks, Taken: r.foreign}
 	r.renewed = r.node
+	r.seeWay()
 	steps, err := r.deps.Flows.Fixed(&r.doc, r.task)
 	r.inheritTouch(steps)
 	return steps, err
@@ -333,4 +336,5 @@ func (r *Runner) renew() {
 	now.DriverInfo, now.DisablePowerOff = maps.Clone(open.DriverInfo), open.DisablePowerOff
 	r.showSecrets(&now)
 	r.task.Node, r.renewed = &now, n
+	r.seeWay()
 }
