@@ -62,6 +62,8 @@ type Step struct {
 	Apart bool
 	// InBand: the agent runs it.
 	InBand bool
+	// ReplacesSecrets: it uses Task.Secrets. The work that keeps them is of one node, so no flow of another node may run it.
+	ReplacesSecrets bool
 	// Boots: it boots the ramdisk, which the node's boot interface has to be able to do.
 	Boots bool
 	// Discovers: it has asked the agent for its steps (InBand.Offered); the flow goes on

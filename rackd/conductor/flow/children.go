@@ -93,6 +93,7 @@ func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *fa
 	child := *t
 	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
 	child.Agent = nil // it is the parent's
+	child.Secrets = notKept{parent: t.Node, child: n}
 	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, h: h}
 	return &child, s, nil
 }
@@ -119,6 +120,10 @@ func (c *Catalog) childStep(parent *node.Document, a driver.AskedStep, id string
 		if s, ok = plan.Named(hw, n, a.Interface, a.Step); !ok {
 			return nil, nil, s, fmt.Errorf("child node %s does not support step %s.%s: %w", n.Label(), a.Interface, a.Step, driver.ErrInvalid)
 		}
+	}
+	if s.ReplacesSecrets {
+		return nil, nil, s, fmt.Errorf("node %s: step %s.%s gives a BMC another password, and is not for child nodes: send it to node %s itself: %w",
+			parent.Label(), a.Interface, a.Step, n.Label(), driver.ErrInvalid)
 	}
 	return n, hw, s, nil
 }

@@ -23,7 +23,7 @@ const resetPriority = 30
 // credentialSteps are the step of cleanings and that of deploys, which runs only if it is asked for.
 func credentialSteps(n *node.Document, change credential.Change) []driver.Step {
 	step := func(in driver.Flows) driver.Step {
-		return driver.Step{Interface: "management", Name: resetCredential, In: in, Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second, NoRamdisk: true,
+		return driver.Step{Interface: "management", Name: resetCredential, In: in, Kind: driver.Reattachable, Retries: 4, Pause: 10 * time.Second, NoRamdisk: true, ReplacesSecrets: true,
 			Takes: map[string]driver.Argument{fieldPassword: {Description: "Password for the user that driver_info ilo_username names; ilo_password of driver_info becomes the same. " +
 				"Left out: that of driver_info ilo_change_password, which is removed then."}},
 			Check: func(n *node.Document, args map[string]any) error { _, err := newPassword(n, args); return err },

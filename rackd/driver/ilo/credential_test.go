@@ -86,6 +86,9 @@ func resetOf(t *testing.T, m driver.StepSource, r *drivertest.Rig, args map[stri
 	if err := step.Check(r.Node, args); err != nil {
 		return err
 	}
+	if !step.ReplacesSecrets {
+		t.Error("the step does not say that it replaces secrets: a parent's flow would run it on a child")
+	}
 	for range 10 {
 		task := r.Task(networkboot.IPXE())
 		task.Args = args
