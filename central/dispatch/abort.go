@@ -52,7 +52,7 @@ func leftInRamdisk(n *store.Node) bool {
 }
 
 // aborting puts into w, which takes the place of n's open work, which flow it ends: the rack
-// finds there what runs.
+// finds there what runs. What was asked of the machine beside the flow, and is not done, goes along: its end is to be told.
 func aborting(ctx context.Context, tx *store.Tx, n *store.Node, w *store.Work) error {
 	if n.WorkID == "" {
 		return nil
@@ -64,7 +64,10 @@ func aborting(ctx context.Context, tx *store.Tx, n *store.Node, w *store.Work) e
 		return err
 	}
 	w.Args = open.Args
-	w.Args.PowerTarget, w.Args.TimeoutSeconds, w.Args.Change, w.Args.ConfigDrive = "", 0, nil, ""
+	w.Args.ConfigDrive = ""
+	if !errandOpen(n, open) {
+		w.Args.PowerTarget, w.Args.TimeoutSeconds, w.Args.Change = "", 0, nil
+	}
 	w.Args.AbortAfter, w.Args.LetGo, w.Args.Aborts = false, "", open.Verb
 	if w.Args.Continues == "" {
 		w.Args.Continues = open.ID

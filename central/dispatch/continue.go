@@ -44,7 +44,7 @@ func openFlow(ctx context.Context, tx *store.Tx, n *store.Node) (*store.Work, er
 		return nil, refuse(http.StatusConflict, "Node %s is in state %q and has no work to go on with: abort it.", n.UUID, n.ProvisionState)
 	case err != nil:
 		return nil, err
-	case (&work.Document{Verb: open.Verb, Args: open.Args}).Errand() != "" && n.PowerObservedGeneration < n.Generation:
+	case errandOpen(n, open):
 		return nil, Locked(n) // what it is to do first would be forgotten
 	}
 	return open, nil

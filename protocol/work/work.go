@@ -443,7 +443,9 @@ func (d *Document) Inherit(old *Document) {
 			d.Args.AbortedStep, d.Args.AbortedBoot = old.Checkpoint.Step, old.Checkpoint.Facts[FactBoot]
 		}
 		d.Checkpoint, d.Lost = old.Checkpoint, d.Lost || old.Lost
-		d.Checkpoint.Errand = Errand{} // that was the old one's
+		if d.Verb != Abort || d.Args.Supersedes != old.ID { // else the abort has taken it over
+			d.Checkpoint.Errand = Errand{} // that was the old one's
+		}
 		if old.Result != nil {
 			d.Checkpoint.Over = old.Result
 		}
@@ -494,7 +496,8 @@ func (d *Document) Root() string {
 func (d *Document) Fresh() bool { return d.Owner == "" && d.Seq == 0 }
 
 // Errand is what is asked of the machine before the flow that waits goes on: Power or
-// Adjust, with their arguments, empty for nothing. The work has another verb, the flow's.
+// Adjust, with their arguments, empty for nothing. The work has another verb, the flow's. An abort has what the work
+// was to do whose place it takes: it is ended as far as it has begun.
 func (d *Document) Errand() Verb { return d.Args.errand(d.Verb) }
 
 func (a *Args) errand(flow Verb) Verb {

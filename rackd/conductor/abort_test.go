@@ -27,7 +27,10 @@ func (s *shelf) abort(id string, entry provision.State) string {
 	s.nodes[id] = &n
 	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: work.Abort, Args: old.Args, Requested: time.Now(),
 		Entry: entry, EntryTarget: provision.TargetOf(entry, provision.EventAbort, old.Target), Owner: old.Owner, Epoch: old.Epoch + 1}
-	d.Args.Continues, d.Args.Aborts = old.Root(), old.Verb
+	d.Args.Continues, d.Args.Aborts, d.Args.Supersedes = old.Root(), old.Verb, old.ID
+	if old.Checkpoint.Errand.Told { // else the abort takes it over
+		d.Args.PowerTarget, d.Args.Change = "", nil
+	}
 	d.Inherit(&old)
 	d.Sign(testKey)
 	s.rev++

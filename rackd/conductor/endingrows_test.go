@@ -184,6 +184,8 @@ done then.
 | has switched the machine off | waits for the agent of the next boot, which is counted before the machine is switched on |
 | is a reset (` + "`disable_power_off`" + `) | the same; the boot is counted before the reset, and the count is taken back if there was none. So does the next owner, if the agent of before still answers it |
 | is done, or half done, and its rackd dies | the next owner does what is left of it, and restarts nothing a second time |
+| is under way, and the flow is aborted | the request is ended first where the abort leaves the machine its power: a reboot switches it on again. Elsewhere the abort decides, and the request ends with an error |
+| is under way, and another service is asked for | goes on; the service is refused with 409 until the end of the request is told |
 
 ## An undeploy while the BMC is at work
 

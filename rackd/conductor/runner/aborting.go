@@ -23,6 +23,34 @@ func (r *Runner) abortsNow(s flow.Step) error {
 	return nil
 }
 
+// leavesErrand says why an abort does nothing more for the errand of the work whose place it has taken; empty: it does. A request for
+// power that has begun may have switched off a machine that the abort leaves as it is. So that request is ended.
+func (r *Runner) leavesErrand(verb work.Verb) string {
+	cp := &r.doc.Checkpoint
+	begun := cp.Errand.Phase != "" || r.doc.Lost
+	switch {
+	case r.doc.Verb != work.Abort:
+		return ""
+	case !begun:
+		return fmt.Sprintf("node %s: the %s was aborted before the request for %s beside it had begun: send that again", r.node.Label(), r.doc.Flow(), asked(verb, &r.doc.Args))
+	case verb != work.Power:
+		return fmt.Sprintf("node %s: the %s was aborted while the request for %s beside it was under way, which may have been done or not: look at the machine, and send that again if it was not",
+			r.node.Label(), r.doc.Flow(), asked(verb, &r.doc.Args))
+	case r.hasBooted() && cp.Step == "":
+		return fmt.Sprintf("node %s: the %s was aborted while the request for %s beside it was under way: the abort decides about the machine's power",
+			r.node.Label(), r.doc.Flow(), asked(verb, &r.doc.Args))
+	}
+	return ""
+}
+
+// asked is an errand in words.
+func asked(verb work.Verb, a *work.Args) string {
+	if verb == work.Power {
+		return fmt.Sprintf("%q", a.PowerTarget)
+	}
+	return "a change of the machine"
+}
+
 // runsInstance brings a machine whose service was aborted back into its instance, as an
 // abort that takes effect at once does.
 func (r *Runner) runsInstance(ctx context.Context) error {

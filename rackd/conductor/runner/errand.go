@@ -50,6 +50,10 @@ func (r *Runner) errand(ctx context.Context) error {
 // doErrand does it, and saves what became of it.
 func (r *Runner) doErrand(ctx context.Context, verb work.Verb) error {
 	progress := &r.doc.Checkpoint.Errand
+	if why := r.leavesErrand(verb); why != "" {
+		progress.Phase, progress.Error = work.Ended, work.Text(why)
+		return r.save(ctx)
+	}
 	var doubt string // why it may have been done already, empty for no doubt
 	switch {
 	case progress.Phase == work.Begun:

@@ -1,0 +1,33 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
+)
+
+// errandOpen reports whether open, the open work of n, has something to do to the machine that no rackd has told the end of.
+func errandOpen(n *store.Node, open *store.Work) bool {
+	return (&work.Document{Verb: open.Verb, Args: open.Args}).Errand() != "" && n.PowerObservedGeneration < open.Generation
+}
+
+// mayReplace refuses a request that would take the place of n's open work, and forget what that is still to do to the machine: a reboot
+// may have switched it off. An abort takes that over, and an undeploy switches the machine off itself.
+func mayReplace(ctx context.Context, tx *store.Tx, n *store.Node, t provision.Transition) error {
+	if n.WorkID == "" || t.Event == provision.EventAbort || t.Event == provision.EventDelete {
+		return nil
+	}
+	open, err := tx.OpenWork(ctx, n.UUID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case errandOpen(n, open):
+		return Locked(n)
+	}
+	return nil
+}
