@@ -34,15 +34,16 @@ func abortsLater(n *store.Node, t provision.Transition) bool {
 
 // endsService reports whether t is the abort of a service that failed with its machine in the
 // ramdisk: then the machine has to be brought back into its instance before the node is active.
-// A service that central ended, because no rackd lived, is judged by the last report of it.
+// A service that central ended, because no rackd lived, is judged by the last report of it, where nothing else is known.
 func endsService(n *store.Node, t provision.Transition) bool {
 	if t.Event != provision.EventAbort || t.From != provision.ServiceFail {
 		return false
 	}
-	if s, known := runningStep(n); known && s.Ramdisk {
-		return true
+	if booted, known := n.DriverInternalInfo[work.ServiceRamdisk].(bool); known {
+		return booted
 	}
-	return leftInRamdisk(n)
+	s, known := runningStep(n)
+	return known && s.Ramdisk
 }
 
 // leftInRamdisk reports whether a service that has failed has left the machine in the ramdisk.

@@ -21,6 +21,7 @@ func TestAbortOfAFailedService(t *testing.T) {
 		"untouched":                               {},
 		"out of band":                             {internal: map[string]any{work.ServiceRamdisk: false}},
 		"ended by central in the ramdisk":         {step: `{"requires_ramdisk":true}`, works: true},
+		"ended by central with disable_ramdisk":   {internal: map[string]any{work.ServiceRamdisk: false}, step: `{"requires_ramdisk":true}`},
 		"ended by central in an out-of-band step": {step: `{"requires_ramdisk":false}`},
 	} {
 		t.Run(name, func(t *testing.T) {

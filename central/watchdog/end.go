@@ -76,19 +76,19 @@ func fail(n *store.Node, text string, now time.Time) {
 }
 
 // noteRamdisk notes whether a service that has failed may have left the machine in the ramdisk. What one before has left there, and the
-// list of its steps, must not pass for this one's.
+// list of its steps, must not pass for this one's. One with disable_ramdisk boots none, whatever its steps were told as.
 func noteRamdisk(n *store.Node, u *store.Unfinished) {
-	booted := u.Args.InRamdisk || inRamdisk(n)
+	booted := u.Args.InRamdisk || !u.Args.DisableRamdisk && inRamdisk(n)
 	if u.Verb == work.Service {
 		for _, key := range []string{work.ServiceRamdisk, "service_steps", "service_step_index"} {
 			delete(n.DriverInternalInfo, key)
 		}
 	}
-	if booted {
+	if booted || u.Args.DisableRamdisk { // the report of its last step says nothing of that
 		if n.DriverInternalInfo == nil {
 			n.DriverInternalInfo = map[string]any{}
 		}
-		n.DriverInternalInfo[work.ServiceRamdisk] = true
+		n.DriverInternalInfo[work.ServiceRamdisk] = booted
 	}
 }
 

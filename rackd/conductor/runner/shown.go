@@ -17,6 +17,7 @@ type shown struct {
 	steps []flow.Step     // of the flow
 	at    int             // the index of the step that runs
 	none  bool            // the step has not begun, or has ended: the flow stands between two
+	bare  bool            // the request forbids the ramdisk, so no step needs it
 	info  json.RawMessage // the step as the API shows it, once it has been asked for
 }
 
@@ -26,7 +27,7 @@ func (s *shown) stepInfo() json.RawMessage {
 		return nil
 	}
 	if s.info == nil && s.at < len(s.steps) && !s.steps[s.at].Own {
-		s.info, _ = json.Marshal(infoOf(s.steps[s.at].Step)) // its arguments came as JSON
+		s.info, _ = json.Marshal(s.infoOf(s.steps[s.at].Step)) // its arguments came as JSON
 	}
 	return s.info
 }
@@ -47,8 +48,8 @@ type argument struct {
 	Required    bool   `json:"required"`
 }
 
-func infoOf(s driver.Step) stepInfo {
-	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: seal.MaskFields(s.Args, agentapi.Masked), Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk}
+func (d *shown) infoOf(s driver.Step) stepInfo {
+	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: seal.MaskFields(s.Args, agentapi.Masked), Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk && !d.bare}
 	for name, a := range s.Takes {
 		if i.Takes == nil {
 			i.Takes = map[string]argument{}
@@ -60,7 +61,7 @@ func infoOf(s driver.Step) stepInfo {
 
 // show notes which step begins.
 func (r *Runner) show(steps []flow.Step, at int) {
-	r.display = shown{steps: steps, at: at}
+	r.display = shown{steps: steps, at: at, bare: r.doc.Args.DisableRamdisk}
 }
 
 // factListed says that driver_internal_info shows the steps of the flow.
@@ -83,7 +84,7 @@ func (r *Runner) listed() map[string]json.RawMessage {
 			at = len(steps)
 		}
 		if !s.Own {
-			steps = append(steps, infoOf(s.Step))
+			steps = append(steps, r.display.infoOf(s.Step))
 		}
 	}
 	raw, err := json.Marshal(steps)
