@@ -154,11 +154,14 @@ func (s *Server) injectNMI(r *Request) (Reply, error) {
 }
 
 // idleNode reads the node of the path and refuses one that a rackd works on: a BMC is written
-// to by a node's work or, while it has none or that waits, by others, never by both.
+// to by a node's work or, while it has none or that waits, by others, never by both. Work of the node's parent counts too.
 func (s *Server) idleNode(r *Request) (*store.Node, error) {
 	n, err := s.node(r, r.Param(0))
 	if err == nil && dispatch.Busy(n) {
 		return nil, dispatch.Locked(n)
+	}
+	if err == nil && n.ParentNode != "" && n.WorkID == "" {
+		err = storeError(s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error { return dispatch.Engaged(ctx, tx, n) }))
 	}
 	return n, err
 }

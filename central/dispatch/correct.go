@@ -11,7 +11,7 @@ import (
 )
 
 // Correct has a node's machine brought back into a power state: a rackd that is told to force power has found it in the other one. What
-// speaks against it is judged in the transaction, and is no error: the node has other work, is in maintenance or in another
+// speaks against it is judged in the transaction, and is no error: the node has other work, a step of its parent's runs on it, it is in maintenance or in another
 // state than before, must not be switched off, or has another power state on record.
 func (d *Dispatcher) Correct(ctx context.Context, node, power string) error {
 	err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -20,6 +20,9 @@ func (d *Dispatcher) Correct(ctx context.Context, node, power string) error {
 			return err
 		}
 		if n.WorkID != "" || n.Maintenance || n.DisablePowerOff || n.PowerState != power || !n.ProvisionState.In(provision.PowerForced) {
+			return nil
+		}
+		if _, refused := errors.AsType[*Refusal](Engaged(ctx, tx, n)); refused { // its parent's step may have switched it
 			return nil
 		}
 		w, err := d.asked(ctx, tx, n, work.Power, "", work.Args{PowerTarget: power}, Caller{}, func() { n.AcceptPower(power, d.Now()) })

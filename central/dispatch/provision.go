@@ -226,9 +226,6 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	w.Args = work.Args{Steps: p.Steps, DisableRamdisk: p.DisableRamdisk, From: from, InMaintenance: n.Maintenance}
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
 		if p.Verb.Event == provision.EventDeploy { // a rebuild lends nothing
-			if err := Engaged(ctx, tx, n); err != nil {
-				return err
-			}
 			n.Lease()
 		}
 		nameImageType(n)

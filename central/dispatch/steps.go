@@ -134,8 +134,8 @@ func (d *Dispatcher) stillFamily(ctx context.Context, tx *store.Tx, p *Provision
 	return lines, nil
 }
 
-// Engaged is the refusal of a change that would put n into other hands: open work of its parent has a step that is to run
-// on it. The caller who asked for that step had a right to n then. n is as tx has read it.
+// Engaged is the refusal of a request that would touch n, or put it into other hands: open work of its parent has a step that is to run
+// on it. Its BMC may be at work for that step. The caller who asked for the step had a right to n then. n is as tx has read it.
 func Engaged(ctx context.Context, tx *store.Tx, n *store.Node) error {
 	if n.ParentNode == "" {
 		return nil
@@ -149,7 +149,7 @@ func Engaged(ctx context.Context, tx *store.Tx, n *store.Node) error {
 	}
 	for _, s := range w.Args.Steps {
 		if s.OnChildren && slices.Contains(s.Children, n.UUID) {
-			return refuse(http.StatusConflict, "Step %s.%s of work %s on node %s (%q) is to run on its child node %s. That keeps its parent, owner and lessee until then: wait, or abort the work.",
+			return refuse(http.StatusConflict, "Step %s.%s of work %s on node %s (%q) is to run on its child node %s. Until then nothing else is asked of that one, and it keeps its parent, owner and lessee: wait, or abort the work.",
 				s.Interface, s.Step, w.ID, n.ParentNode, w.Verb, n.UUID)
 		}
 	}
