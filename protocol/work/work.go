@@ -308,6 +308,8 @@ type Busy struct {
 	// Far is whatever the BMC tells of how far it is, and Since is when it last told something else.
 	Far   string    `json:"far,omitempty"`
 	Since time.Time `json:"since,omitzero"`
+	// Child is the child node whose BMC it is, of a step that runs on child nodes; empty: it is the node's own.
+	Child string `json:"child,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

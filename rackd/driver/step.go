@@ -60,6 +60,8 @@ type Step struct {
 	NoRamdisk bool
 	// Apart: it sends nothing to the machine, its BMC or its agent.
 	Apart bool
+	// OnChildren: it runs on child nodes, and not on the node's own machine.
+	OnChildren bool
 	// InBand: the agent runs it.
 	InBand bool
 	// ReplacesSecrets: it uses Task.Secrets. The work that keeps them is of one node, so no flow of another node may run it.
@@ -179,7 +181,7 @@ const (
 	FactRamdisk = "ramdisk"
 
 	// FactRAID is set once a step of a RAID interface has begun: the disks of the last inspection
-	// are then no longer those of the machine.
+	// are then no longer those of the machine. One on child nodes changes none of the node's own.
 	FactRAID = "raid_changed"
 
 	// FactBooted says that this flow has the machine boot the ramdisk. It is saved before
@@ -244,6 +246,8 @@ type Recorder interface {
 	// Idle the machine's power is left alone, by a flow that fails and by requests. It is
 	// kept with the next checkpoint.
 	Busy(far string)
+	// ChildBusy is Busy of the BMC of a child node, for a step that runs on that: the flow's own machine may be switched.
+	ChildBusy(child, far string)
 	// Idle says that the BMC has ended it, well or not.
 	Idle()
 }

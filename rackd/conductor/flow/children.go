@@ -62,6 +62,7 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 				return out, nil
 			}
 			t.Record.Phase("child node", fmt.Sprintf("%s.%s on %s", a.Interface, a.Step, child.Node.Label()))
+			t.Record.Idle() // that was the BMC of this child
 			h.Done, h.Handle, h.Asked = h.Done+1, nil, false
 			if err := t.Record.SaveHandle(ctx, h); err != nil {
 				return driver.Outcome{}, err
@@ -94,7 +95,7 @@ func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *fa
 	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
 	child.Agent = nil // it is the parent's
 	child.Secrets = notKept{parent: t.Node, child: n}
-	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, h: h}
+	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, child: n.UUID, h: h}
 	return &child, s, nil
 }
 
@@ -180,6 +181,7 @@ func (f childFence) Check() error {
 // from the child's machine apart from what was read from the parent's.
 type childRecord struct {
 	driver.Recorder
+	child    string // its UUID
 	h        *family
 	observed hardware.Observation
 }
@@ -189,6 +191,9 @@ func (*childRecord) AgentGone() {}
 
 // Observe implements driver.Recorder.
 func (r *childRecord) Observe(o hardware.Observation) { r.observed.Merge(o) }
+
+// Busy implements driver.Recorder.
+func (r *childRecord) Busy(far string) { r.ChildBusy(r.child, far) }
 
 // Handle implements driver.Recorder.
 func (r *childRecord) Handle() json.RawMessage { return r.h.Handle }

@@ -19,7 +19,7 @@ import (
 func (c *Catalog) ownStep(a driver.AskedStep) (driver.Step, bool) {
 	s := driver.Step{Interface: a.Interface, Name: a.Step, Kind: driver.Reattachable, Retries: 2, Pause: 2 * time.Second}
 	if a.OnChildren {
-		s.Run = c.onChildren(a)
+		s.OnChildren, s.Run = true, c.onChildren(a)
 		return s, true
 	}
 	switch a.Step {

@@ -17,7 +17,7 @@ func (r *Runner) abortsNow(s flow.Step) error {
 		return nil
 	case !begun:
 		return fmt.Errorf("%w before step %s", flow.ErrAborted, s.ID())
-	case r.doc.Checkpoint.Phase != work.Ended && (s.Abortable || flow.Stands(&r.doc.Checkpoint)) && r.busyWith() == nil:
+	case r.doc.Checkpoint.Phase != work.Ended && (s.Abortable || flow.Stands(&r.doc.Checkpoint)) && r.bmcBusy() == nil:
 		return fmt.Errorf("%w during step %s", flow.ErrAborted, s.ID())
 	}
 	return nil

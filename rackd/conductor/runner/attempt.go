@@ -46,7 +46,7 @@ func (r *Runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, lat
 			return driver.Outcome{}, false, err
 		}
 	}
-	if s.Interface == "raid" {
+	if s.Interface == "raid" && !s.OnChildren {
 		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
 	}
 	out, err = s.Run(ctx, r.task)

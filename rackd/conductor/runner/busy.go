@@ -13,15 +13,18 @@ import (
 const stalled = 2 * time.Hour
 
 // Busy implements driver.Recorder: an answer of the BMC that it still works moves the deadline.
-func (r *Runner) Busy(far string) {
+func (r *Runner) Busy(far string) { r.ChildBusy("", far) }
+
+// ChildBusy implements driver.Recorder. Without a child it is the node's own BMC.
+func (r *Runner) ChildBusy(child, far string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, far := time.Now(), work.Text(far)
 	switch {
-	case r.busy == nil || r.busy.Far != far:
-		r.busy = &work.Busy{Far: far, Since: now}
+	case r.busy == nil || r.busy.Far != far || r.busy.Child != child:
+		r.busy = &work.Busy{Far: far, Since: now, Child: child}
 	case r.busy.Since.After(now): // by this host's clock, before it was set
-		r.busy = &work.Busy{Far: far, Since: now}
+		r.busy = &work.Busy{Far: far, Since: now, Child: child}
 	case now.Sub(r.busy.Since) > stalled:
 		return
 	}
@@ -34,7 +37,7 @@ func inherited(b *work.Busy, own bool) *work.Busy {
 	if b == nil || own {
 		return b
 	}
-	return &work.Busy{Far: b.Far, Since: time.Now()}
+	return &work.Busy{Far: b.Far, Since: time.Now(), Child: b.Child}
 }
 
 // Idle implements driver.Recorder.
@@ -44,8 +47,16 @@ func (r *Runner) Idle() {
 	r.busy = nil
 }
 
-// busyWith returns what the BMC may be at work on, nil for nothing.
+// busyWith returns what the node's own BMC may be at work on, nil for nothing.
 func (r *Runner) busyWith() *work.Busy {
+	if b := r.bmcBusy(); b != nil && b.Child == "" {
+		return b
+	}
+	return nil
+}
+
+// bmcBusy returns what a BMC may be at work on for the step, the node's or a child's; nil: nothing.
+func (r *Runner) bmcBusy() *work.Busy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.busy
@@ -53,9 +64,13 @@ func (r *Runner) busyWith() *work.Busy {
 
 // keepsPower says, of a failure, that the machine keeps its power because its BMC may be at work.
 func (r *Runner) keepsPower(cause error) error {
-	b := r.busyWith()
-	if b == nil {
+	b := r.bmcBusy()
+	switch {
+	case b == nil:
 		return cause
+	case b.Child != "":
+		return fmt.Errorf("%w. The BMC of child node %s may still be at work (%s, unchanged for %s): look at that BMC's tasks before you switch the child",
+			cause, b.Child, b.Far, time.Since(b.Since).Round(time.Second))
 	}
 	return fmt.Errorf("%w. The machine keeps its power, because its BMC may still be at work (%s, unchanged for %s): look at the BMC's tasks before you switch it",
 		cause, b.Far, time.Since(b.Since).Round(time.Second))

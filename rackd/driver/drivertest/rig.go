@@ -355,6 +355,8 @@ func (k rigRecord) Busy(far string) {
 	k.r.Busy = append(k.r.Busy, far)
 }
 
+func (k rigRecord) ChildBusy(_, far string) { k.Busy(far) }
+
 func (k rigRecord) Idle() {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
