@@ -108,6 +108,7 @@ type Argument struct {
 type Outcome struct {
 	waiting, held bool
 	poll          time.Duration
+	again         string // a handle, JSON
 }
 
 // Done: the step is complete.
@@ -119,6 +120,14 @@ func Wait(poll time.Duration) Outcome { return Outcome{waiting: true, poll: poll
 
 // Hold parks the node in its hold state until an operator lets it go.
 func Hold() Outcome { return Outcome{held: true} }
+
+// Again: a part of the step is done. It runs at once for the next part, with that handle, and has the state's whole time from then on.
+func Again(handle json.RawMessage) Outcome { return Outcome{again: string(handle)} }
+
+// Again reports whether the step goes on at once with another part, and with which handle.
+func (o Outcome) Again() (handle json.RawMessage, ok bool) {
+	return json.RawMessage(o.again), o.again != ""
+}
 
 // Held reports whether the step waits for an operator.
 func (o Outcome) Held() bool { return o.held }

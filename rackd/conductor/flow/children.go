@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -18,6 +19,8 @@ type family struct {
 	Handle json.RawMessage `json:"handle,omitempty"` // of the step on the next one
 	// Asked: a step that cannot be repeated is about to run on the next one, or has run.
 	Asked bool `json:"asked,omitempty"`
+	// Entered is when the step began on the next one; zero: with the parent's step, or a rackd that kept no such time runs it.
+	Entered time.Time `json:"entered,omitzero"`
 }
 
 // onChildren runs a step on child nodes. Their own work must be over. None
@@ -63,7 +66,11 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 			}
 			t.Record.Phase("child node", fmt.Sprintf("%s.%s on %s", a.Interface, a.Step, child.Node.Label()))
 			t.Record.Idle() // that was the BMC of this child
-			h.Done, h.Handle, h.Asked = h.Done+1, nil, false
+			h = family{Done: h.Done + 1, Entered: time.Now().UTC()}
+			if h.Done < len(a.Children) { // each child has the step's whole time
+				raw, err := json.Marshal(h)
+				return driver.Again(raw), err
+			}
 			if err := t.Record.SaveHandle(ctx, h); err != nil {
 				return driver.Outcome{}, err
 			}
@@ -93,6 +100,9 @@ func (c *Catalog) childTask(t *driver.Task, a driver.AskedStep, id string, h *fa
 	}
 	child := *t
 	child.Node, child.Hardware, child.Facts, child.Args = n, hw, map[string]string{}, t.Args
+	if !h.Entered.IsZero() {
+		child.Entered = h.Entered
+	}
 	child.Agent = nil // it is the parent's
 	child.Secrets = notKept{parent: t.Node, child: n}
 	child.Fence, child.Record = childFence{t.Fence, c, n}, &childRecord{Recorder: t.Record, child: n.UUID, h: h}

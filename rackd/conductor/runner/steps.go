@@ -146,6 +146,7 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 			return lost
 		}
 		poll, waiting := out.Waiting()
+		next, again := out.Again()
 		switch {
 		case wait.goesOn(r, s, err):
 			poll = awaitEvery
@@ -158,6 +159,12 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 			continue
 		case err != nil:
 			return fmt.Errorf("step %s: %w", s.ID(), err)
+		case again:
+			r.setDeadline()
+			if err := r.SaveHandle(ctx, next); err != nil {
+				return err
+			}
+			continue
 		case out.Held():
 			if err := r.move(ctx, provision.EventHold, ""); err != nil {
 				return err
