@@ -11,8 +11,8 @@ import (
 )
 
 // Correct has a node's machine brought back into a power state: a rackd that is told to force power has found it in the other one. What
-// speaks against it is judged in the transaction, and is no error: the node has other work, a step of its parent's runs on it, it is in maintenance or in another
-// state than before, must not be switched off, or has another power state on record.
+// speaks against it is judged in the transaction, and is no error. The node has other work, is in maintenance or in another
+// state than before, must not be switched off, or has another power state on record. Or a step of its parent's work is to run on it.
 func (d *Dispatcher) Correct(ctx context.Context, node, power string) error {
 	err := d.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.Node(ctx, node)
