@@ -70,8 +70,10 @@ func TestThePageOfDisks(t *testing.T) {
 		disks  []block // the last is the row's
 		mounts string
 		root   map[string]any
-		skip   []any
-		known  []agentapi.KnownDisk
+		// byInstance: root is what the instance asks for.
+		byInstance bool
+		skip       []any
+		known      []agentapi.KnownDisk
 	}
 	cases := map[string][]machine{
 		"hidden":    {{disks: []block{big, {"nvme0c0n1", 10 * gib, map[string]string{"hidden": "1"}}}}},
@@ -85,7 +87,10 @@ func TestThePageOfDisks(t *testing.T) {
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "sda1/size": "2048"}}}, mounts: "/dev/sda1 /mnt ext4 rw 0 0"},
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}, root: hint("size", "> 1")},
 		},
-		"removable and named": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S")}},
+		"removable and named":              {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S")}},
+		"removable, named by the instance": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S"), byInstance: true}},
+		"may be a path to a kept disk": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "place": port1}}, {"sdb", 10 * gib, map[string]string{"serial": "K", "place": port10}}},
+			skip: []any{hint("hctl", "0:0:0:0")}}},
 		"kept": {
 			{disks: []block{big, {"sda", 10 * gib, kept}}, skip: []any{hint("serial", "K")}},
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "ro": "1"}}}, skip: []any{hint("serial", "K")}},
@@ -151,6 +156,7 @@ func TestThePageOfDisks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			root.ByInstance = c.byInstance
 			keep, err := hints.ParseKept(c.skip)
 			if err != nil {
 				t.Fatal(err)
