@@ -48,9 +48,9 @@ type argument struct {
 	Required    bool   `json:"required"`
 }
 
-func (d *shown) infoOf(s driver.Step) stepInfo {
-	i := stepInfo{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Args: seal.MaskFields(s.Args, agentapi.Masked), Abortable: s.Abortable, RequiresRamdisk: !s.NoRamdisk && !d.bare}
-	for name, a := range s.Takes {
+func (s *shown) infoOf(step driver.Step) stepInfo {
+	i := stepInfo{Interface: step.Interface, Step: step.Name, Priority: step.Priority, Args: seal.MaskFields(step.Args, agentapi.Masked), Abortable: step.Abortable, RequiresRamdisk: !step.NoRamdisk && !s.bare}
+	for name, a := range step.Takes {
 		if i.Takes == nil {
 			i.Takes = map[string]argument{}
 		}
