@@ -89,6 +89,7 @@ func TestRequestsBesideABMCsWork(t *testing.T) {
 				}
 			}
 			for method, args := range map[ask.Method]string{ask.InjectNMI: "{}", ask.SetBootDevice: `{"boot_device":"disk"}`} {
+				synctest.Wait() // the flow's look at its BMC, at this very moment, has ended
 				if r := answersOf(c).Answer(t.Context(), ask.Request{Method: method, Node: nodeA, Args: json.RawMessage(args)}); r.Error != nil {
 					if r.Error.Status != http.StatusBadRequest {
 						t.Errorf("%s is answered with %+v", method, r.Error)
