@@ -48,6 +48,7 @@ func TestAStepOnAChildThatCannotBeRepeated(t *testing.T) {
 				}
 				defer kill()
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if sent != 1 {
 					t.Errorf("it was sent %d times; %+v", sent, s.Work(nodeA).Doc.Result)
 				}
