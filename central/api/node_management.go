@@ -160,8 +160,16 @@ func (s *Server) idleNode(r *Request) (*store.Node, error) {
 	if err == nil && dispatch.Busy(n) {
 		return nil, dispatch.Locked(n)
 	}
-	if err == nil && n.ParentNode != "" && n.WorkID == "" {
-		err = storeError(s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error { return dispatch.Engaged(ctx, tx, n) }))
+	if err == nil {
+		err = s.free(r.Context(), n)
 	}
 	return n, err
+}
+
+// free refuses a node whose BMC may be at work for a step of its parent's. While it has work of its own no such step begins.
+func (s *Server) free(ctx context.Context, n *store.Node) error {
+	if n.ParentNode == "" || n.WorkID != "" {
+		return nil
+	}
+	return storeError(s.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return dispatch.Engaged(ctx, tx, n) }))
 }

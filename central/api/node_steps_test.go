@@ -163,6 +163,19 @@ func TestStepsReachOnlyTheCallersChildren(t *testing.T) {
 		b.wantAs(409, admin, "PATCH", "/v1/nodes/"+child, "["+op+"]")
 	}
 	b.wantAs(409, admin, "DELETE", "/v1/nodes/"+child, "")
+	// Nor is its BMC written to beside the step, by what no work carries.
+	for order, body := range map[string]string{
+		"PUT /v1/nodes/" + child + "/management/boot_device":                 `{"boot_device":"disk"}`,
+		"PUT /v1/nodes/" + child + "/management/inject_nmi":                  "",
+		"PUT /v1/nodes/" + child + "/management/indicators/led@system":       `{"state":"ON"}`,
+		"POST /v1/nodes/" + child + "/vendor_passthru?method=send_raw":       `{"raw_bytes":"0x00 0x01"}`,
+		"DELETE /v1/nodes/" + child + "/vendor_passthru/delete_subscription": "",
+	} {
+		method, path, _ := strings.Cut(order, " ")
+		if a := b.as(admin, method, path, body); a.StatusCode != 409 || !strings.Contains(a.body, "power.power_off") {
+			t.Errorf("%s: status %d, %s", order, a.StatusCode, a.body)
+		}
+	}
 	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"add","path":"/extra/a","value":"b"}]`)
 	b.move("n1", provision.Manageable, provision.NoState, nil)
 	b.wantAs(200, admin, "PATCH", "/v1/nodes/"+child, `[{"op":"remove","path":"/parent_node"}]`)

@@ -83,6 +83,11 @@ func (s *Server) callNodeMethod(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	if call.HTTPMethod != http.MethodGet {
+		if err := s.free(r.Context(), n); err != nil {
+			return Reply{}, err
+		}
+	}
 	var answer ask.VendorReply
 	if err := s.ask(r, n, ask.CallVendor, call, &answer); err != nil {
 		return Reply{}, callError(call, err)
