@@ -498,6 +498,29 @@ func TestFileThatChangesBetweenPasses(t *testing.T) {
 	}
 }
 
+// A file that is no longer served when its parts are asked for is no wrong image: the server's answer is what an operator has to know.
+func TestFileThatGoesBetweenPasses(t *testing.T) {
+	raw := content(8 << 20)
+	file := qcow2File(t, raw)
+	for _, gone := range []string{"bytes=0-", "bytes=1048576-"} { // before, and after the disk is touched
+		d, path := staleDisk(t, diskSize)
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Header.Get("Range"), gone) {
+				http.NotFound(w, r)
+				return
+			}
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
+		})
+		_, err := writer(t, 4096).Write(t.Context(), Spec{URLs: []string{url}, Format: "qcow2", HashAlgo: "sha256", HashValue: sum256(file)}, d, nil)
+		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Code != http.StatusNotFound {
+			t.Errorf("from %s on: error %v", gone, err)
+		}
+		if b := readBack(t, path); !allZero(b[:1<<20]) && b[0] != 0xd7 {
+			t.Errorf("from %s on: half an image could boot", gone)
+		}
+	}
+}
+
 func FuzzQcow2Header(f *testing.F) {
 	h := make([]byte, 112)
 	copy(h, "QFI\xfb\x00\x00\x00\x03")

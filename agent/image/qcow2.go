@@ -21,8 +21,8 @@ type qcow2Header struct{ size int64 }
 func (s Spec) qcow2Header(ra io.ReaderAt) (qcow2Header, error) {
 	h := make([]byte, diskformat.QCOW2HeaderLen)
 	n, err := ra.ReadAt(h, 0)
-	if _, ok := isTransient(err); ok {
-		return qcow2Header{}, err
+	if err != nil && err != io.EOF {
+		return qcow2Header{}, s.unreadable(err)
 	}
 	size, err := diskformat.QCOW2Header(h[:n])
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
 	}
 	img, err := qcow2file.Open(file)
 	if err != nil {
-		return 0, a.unreadable(err)
+		return 0, a.spec.unreadable(err)
 	}
 	if err := a.touch(); err != nil {
 		return 0, err
@@ -61,15 +61,18 @@ func (a *attempt) fits(h qcow2Header) error {
 	return nil
 }
 
-func (a *attempt) unreadable(err error) error {
+// unreadable is what a file cannot be read for: the server or the file as it was sent, else its content.
+func (s Spec) unreadable(err error) error {
 	if _, ok := isTransient(err); ok {
 		return err
 	}
-	var checksum *ChecksumError
-	if errors.As(err, &checksum) {
+	if checksum, ok := errors.AsType[*ChecksumError](err); ok {
 		return checksum
 	}
-	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("qcow2 file cannot be read: %v", err)}
+	if refused, ok := errors.AsType[*StatusError](err); ok { // the file was right when it was read first
+		return refused
+	}
+	return &FormatError{Image: s.ID, Reason: fmt.Sprintf("qcow2 file cannot be read: %v", err)}
 }
 
 // run is what comes next of a virtual disk: data, or so many zeros.
@@ -136,7 +139,7 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 		ahead = max(ahead, pumpSize, cluster)
 		extent, err := img.Extent(at, min(size-at, ahead))
 		if err != nil {
-			return a.unreadable(err)
+			return a.spec.unreadable(err)
 		}
 		n := min(at+extent.Length, size) - off
 		// Clusters may be smaller than a grain; such pieces are read, not skipped.
@@ -164,7 +167,7 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 			if err == nil {
 				err = io.ErrUnexpectedEOF
 			}
-			return a.unreadable(err)
+			return a.spec.unreadable(err)
 		}
 		if !put(run{data: buf[:n]}) {
 			return nil
