@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/central/store"
@@ -57,6 +59,34 @@ func TestWhatTakesTheFlowsPlaceForgetsNoErrand(t *testing.T) {
 					t.Errorf("%s beside %s, done: %v, is to do %+v", verb, what, told, w.Args)
 				}
 			}
+		}
+	}
+}
+
+// An undeploy takes the place of a deploy that waits, and of what was asked of the machine beside it. The history says so.
+func TestAnUndeployTellsWhatItDrops(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		b := newBench(t)
+		b.put(provision.DeployWait, provision.Active, nil)
+		b.open(&store.Work{Verb: work.Deploy, Args: work.Args{Steps: []work.Step{{Interface: "deploy", Step: "hold"}}}})
+		if err := b.Power(t.Context(), Power{Node: b.node(), Target: Rebooting}); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			b.doneBeside()
+		}
+		if err := b.verb("deleted", nil); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := b.Store.History(t.Context(), store.HistoryQuery{Node: node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := slices.ContainsFunc(lines, func(l *store.HistoryEntry) bool {
+			return strings.Contains(l.Event, "; rebooting, asked for beside it, is given up")
+		})
+		if named == told {
+			t.Errorf("the reboot is done: %v; its end is in the history: %v", told, named)
 		}
 	}
 }

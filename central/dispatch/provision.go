@@ -192,9 +192,11 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if later := abortsLater(n, t); later || t.Event == provision.EventUnhold {
 		return d.goOn(ctx, tx, n, owner, t, later, p)
 	}
-	if err := mayReplace(ctx, tx, n, t); err != nil {
+	dropped, err := mayReplace(ctx, tx, n, t)
+	if err != nil {
 		return err
 	}
+	event += dropped
 	from, endsService := n.ProvisionState, endsService(n, t)
 	if endsService { // active once the instance runs
 		n.Accept(from, t.To, d.Now())
