@@ -120,8 +120,8 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentap
 	_ = g.Wait() // all are tried, and failed tells of each
 	d.root = agentapi.Disk{}
 	errs = append(errs, failed...)
-	if err := d.same(ctx, held...); err != nil {
-		errs = append(errs, fmt.Errorf("a disk that is not there as it was does not count as erased: %w", err))
+	if err := d.after(ctx, r, decision.Erased, held); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, decision.Cleaned())...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/hints"
 )
 
 // OtherDiskError says that a disk's name no longer means the disk that was chosen.
@@ -42,17 +43,47 @@ func (d *Deployer) same(ctx context.Context, chosen ...agentapi.Disk) error {
 		return nil
 	}
 	_, err := d.Machine.Settled(ctx, true, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
-		there := slices.Clone(disks)
-		for _, u := range unfit { // a disk may be read-only by now, and is still that disk
-			there = append(there, u.Disk)
+		return others(chosen, disks, unfit)
+	})
+	return err
+}
+
+// others is an error for each disk whose name does not mean, in a look at the machine, the disk that was chosen.
+func others(chosen, disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
+	there := slices.Clone(disks)
+	for _, u := range unfit { // a disk may be read-only by now, and is still that disk
+		there = append(there, u.Disk)
+	}
+	var errs []error
+	for _, c := range chosen {
+		at := slices.IndexFunc(there, func(o agentapi.Disk) bool { return o.Name == c.Name })
+		if at < 0 {
+			errs = append(errs, &OtherDiskError{Chosen: c})
+		} else if there[at].Known() != c.Known() {
+			errs = append(errs, &OtherDiskError{Chosen: c, Now: &there[at]})
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// after looks at the machine once an erasure is over. It fails for each disk of held that is not there as it was. It also fails for each
+// disk that the rules have erased by now, and that was not there when they chose.
+func (d *Deployer) after(ctx context.Context, r hints.Rules, chosen, held []agentapi.Disk) error {
+	if len(held) == 0 { // no time has passed
+		return nil
+	}
+	_, err := d.Machine.Settled(ctx, true, func(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 		var errs []error
-		for _, c := range chosen {
-			at := slices.IndexFunc(there, func(o agentapi.Disk) bool { return o.Name == c.Name })
-			if at < 0 {
-				errs = append(errs, &OtherDiskError{Chosen: c})
-			} else if there[at].Known() != c.Known() {
-				errs = append(errs, &OtherDiskError{Chosen: c, Now: &there[at]})
+		if err := others(held, disks, unfit); err != nil {
+			errs = append(errs, fmt.Errorf("a disk that is not there as it was does not count as erased: %w", err))
+		}
+		now, err := r.Decide(disks, unfit)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, n := range now.Erased {
+			if !slices.ContainsFunc(chosen, func(c agentapi.Disk) bool { return c.Name == n.Name }) {
+				errs = append(errs, fmt.Errorf("disk %s (%s) came while the others were erased, and is not erased: repeat the step", n.Name, identity(n)))
 			}
 		}
 		return errors.Join(errs...)

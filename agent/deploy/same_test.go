@@ -84,6 +84,33 @@ func TestANameThatPassesToAKeptDisk(t *testing.T) {
 	}
 }
 
+// A disk comes while others are erased: it would go to the next tenant as it is. One that the rules spare may come.
+func TestADiskThatComesWhileOthersAreErased(t *testing.T) {
+	kept, err := hints.ParseKept([]any{map[string]any{"serial": "LATE"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rules := range []hints.Rules{{}, {Kept: kept}} {
+		dir := t.TempDir()
+		m := &renaming{}
+		m.add(t, dir, "sda", "OLD", 0x11)
+		d, _, _ := fixture(t, nil)
+		d.Machine = m
+		late := ""
+		var once sync.Once
+		err := d.Erase(t.Context(), rules, func(agentapi.Progress) {
+			once.Do(func() {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				late = m.add(t, dir, "sdb", "LATE", 0xee)
+			})
+		})
+		if told := err != nil && strings.Contains(err.Error(), "disk "+late+` (serial "LATE"`); told == (rules.Kept != nil) || err != nil && !told {
+			t.Errorf("kept: %v; the step says %v", rules.Kept != nil, err)
+		}
+	}
+}
+
 // A disk leaves while it is erased, and what it holds is not known. The step fails and names it.
 func TestADiskThatLeavesIsNotErased(t *testing.T) {
 	m := &renaming{}
