@@ -133,6 +133,9 @@ func TestSignedProgram(t *testing.T) {
 	if _, err := o.Wait(ctx, id, provision.InspectFail); err != nil {
 		t.Fatal(err)
 	}
+	if err := o.WaitFree(ctx, id); err != nil {
+		t.Fatal(err)
+	}
 	if log, err := os.ReadFile(console.Path()); err != nil || bytes.Contains(log, []byte("Linux version")) {
 		t.Fatalf("the unsigned program ran (%v)", err)
 	}

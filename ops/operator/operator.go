@@ -210,6 +210,26 @@ func (o *Operator) Wait(ctx context.Context, node string, want provision.State) 
 	}
 }
 
+// WaitFree waits until no rackd works on the node. An aborted node is shown in its state of rest before its rackd has ended.
+func (o *Operator) WaitFree(ctx context.Context, node string) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		n, err := o.Show(ctx, node)
+		if err != nil {
+			return fmt.Errorf("show node %s: %w", node, err)
+		}
+		if n.Reservation == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %s is still locked by host %s: %w", node, n.Reservation, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
 // WaitPower waits until the node's power state is want.
 func (o *Operator) WaitPower(ctx context.Context, node, want string) error {
 	tick := time.NewTicker(pollEvery)
