@@ -212,39 +212,37 @@ func (o *Operator) Wait(ctx context.Context, node string, want provision.State) 
 
 // WaitFree waits until no rackd works on the node. An aborted node is shown in its state of rest before its rackd has ended.
 func (o *Operator) WaitFree(ctx context.Context, node string) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		n, err := o.Show(ctx, node)
-		if err != nil {
-			return fmt.Errorf("show node %s: %w", node, err)
-		}
-		if n.Reservation == "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("node %s is still locked by host %s: %w", node, n.Reservation, context.Cause(ctx))
-		case <-tick.C:
-		}
+	n, err := o.until(ctx, node, func(n *nodes.Node) bool { return n.Reservation == "" })
+	if err != nil && n != nil {
+		return fmt.Errorf("node %s is still locked by host %s: %w", node, n.Reservation, err)
 	}
+	return err
 }
 
 // WaitPower waits until the node's power state is want.
 func (o *Operator) WaitPower(ctx context.Context, node, want string) error {
+	n, err := o.until(ctx, node, func(n *nodes.Node) bool { return n.PowerState == want && n.TargetPowerState == "" })
+	if err != nil && n != nil {
+		return fmt.Errorf("node %s is still %q (last error: %s): %w", node, n.PowerState, n.LastError, err)
+	}
+	return err
+}
+
+// until looks at the node until it is as asked. With why the context has ended it returns the node as it was last.
+func (o *Operator) until(ctx context.Context, node string, asked func(*nodes.Node) bool) (*nodes.Node, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		n, err := o.Show(ctx, node)
 		if err != nil {
-			return fmt.Errorf("show node %s: %w", node, err)
+			return nil, fmt.Errorf("show node %s: %w", node, err)
 		}
-		if n.PowerState == want && n.TargetPowerState == "" {
-			return nil
+		if asked(n) {
+			return n, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("node %s is still %q (last error: %s): %w", node, n.PowerState, n.LastError, context.Cause(ctx))
+			return n, context.Cause(ctx)
 		case <-tick.C:
 		}
 	}
