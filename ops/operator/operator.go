@@ -188,26 +188,19 @@ func (e *FailedError) Error() string {
 // Wait waits until the node rests in want. A node that comes to rest in another
 // state is a *FailedError.
 func (o *Operator) Wait(ctx context.Context, node string, want provision.State) (*nodes.Node, error) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		n, err := o.Show(ctx, node)
-		if err != nil {
-			return nil, fmt.Errorf("show node %s: %w", node, err)
-		}
+	n, err := o.until(ctx, node, func(n *nodes.Node) bool {
 		state := provision.State(n.ProvisionState)
-		if state == want {
-			return n, nil
-		}
-		if !provision.Transient(state) {
-			return n, &FailedError{Node: node, State: n.ProvisionState, LastError: n.LastError}
-		}
-		select {
-		case <-ctx.Done():
-			return n, fmt.Errorf("node %s is still in state %q: %w", node, n.ProvisionState, context.Cause(ctx))
-		case <-tick.C:
-		}
+		return state == want || !provision.Transient(state)
+	})
+	switch {
+	case err != nil && n != nil:
+		return n, fmt.Errorf("node %s is still in state %q: %w", node, n.ProvisionState, err)
+	case err != nil:
+		return nil, err
+	case provision.State(n.ProvisionState) != want:
+		return n, &FailedError{Node: node, State: n.ProvisionState, LastError: n.LastError}
 	}
+	return n, nil
 }
 
 // WaitFree waits until no rackd works on the node. An aborted node is shown in its state of rest before its rackd has ended.
