@@ -120,7 +120,7 @@ func (d *Deployer) each(ctx context.Context, r hints.Rules, begin func([]agentap
 	_ = g.Wait() // all are tried, and failed tells of each
 	d.root = agentapi.Disk{}
 	errs = append(errs, failed...)
-	if err := d.after(ctx, r, decision.Erased, held); err != nil {
+	if err := d.after(ctx, r, decision, held); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, decision.Cleaned())...)

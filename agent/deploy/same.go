@@ -67,8 +67,8 @@ func others(chosen, disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 }
 
 // after looks at the machine once an erasure is over. It fails for each disk of held that is not there as it was. It also fails for each
-// disk that the rules have erased by now, and that was not there when they chose.
-func (d *Deployer) after(ctx context.Context, r hints.Rules, chosen, held []agentapi.Disk) error {
+// disk that the rules have erased by now, and that was not there when they chose: nothing of it is erased, whether it can be or not.
+func (d *Deployer) after(ctx context.Context, r hints.Rules, chosen hints.Decision, held []agentapi.Disk) error {
 	if len(held) == 0 { // no time has passed
 		return nil
 	}
@@ -81,10 +81,20 @@ func (d *Deployer) after(ctx context.Context, r hints.Rules, chosen, held []agen
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
+		known := slices.Clone(chosen.Erased)
+		for _, u := range chosen.Unerased { // the caller tells of these
+			known = append(known, u.Disk)
+		}
+		there := func(n agentapi.Disk) bool {
+			return slices.ContainsFunc(known, func(c agentapi.Disk) bool { return c.Name == n.Name })
+		}
 		for _, n := range now.Erased {
-			if !slices.ContainsFunc(chosen, func(c agentapi.Disk) bool { return c.Name == n.Name }) {
+			if !there(n) {
 				errs = append(errs, fmt.Errorf("disk %s (%s) came while the others were erased, and is not erased: repeat the step", n.Name, identity(n)))
 			}
+		}
+		if came := slices.DeleteFunc(now.Unerased, func(u agentapi.UnfitDisk) bool { return there(u.Disk) }); len(came) > 0 {
+			errs = append(errs, &hints.UnerasedError{Disks: came})
 		}
 		return errors.Join(errs...)
 	})

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 type renaming struct {
 	mu    sync.Mutex
 	disks []agentapi.Disk
+	unfit []agentapi.UnfitDisk
 	looks int
 	// reset is what the machine shows from its second look on, where it is not nil.
 	reset []agentapi.Disk
@@ -32,7 +34,7 @@ func (r *renaming) Settled(_ context.Context, _ bool, check func([]agentapi.Disk
 	if r.looks++; r.looks > 1 && r.reset != nil {
 		r.disks = r.reset
 	}
-	return r.disks, check(r.disks, nil)
+	return r.disks, check(r.disks, r.unfit)
 }
 
 // add makes a file and shows it as a disk.
@@ -107,6 +109,29 @@ func TestADiskThatComesWhileOthersAreErased(t *testing.T) {
 		})
 		if told := err != nil && strings.Contains(err.Error(), "disk "+late+` (serial "LATE"`); told == (rules.Kept != nil) || err != nil && !told {
 			t.Errorf("kept: %v; the step says %v", rules.Kept != nil, err)
+		}
+	}
+}
+
+// Such a disk may be read-only. The step fails too, and names it beside one that it knew before.
+func TestAReadOnlyDiskThatComesWhileOthersAreErased(t *testing.T) {
+	for _, before := range [][]agentapi.UnfitDisk{nil, {{Disk: agentapi.Disk{Name: "/dev/old", Serial: "BEFORE"}, Why: "read-only"}}} {
+		m := &renaming{unfit: before}
+		m.add(t, t.TempDir(), "sda", "OLD", 0x11)
+		d, _, _ := fixture(t, nil)
+		d.Machine = m
+		var once sync.Once
+		err := d.Erase(t.Context(), hints.Rules{}, func(agentapi.Progress) {
+			once.Do(func() {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				late := agentapi.UnfitDisk{Disk: agentapi.Disk{Name: "/dev/late", Serial: "LATE"}, Why: "read-only"}
+				m.unfit = append(slices.Clone(before), late)
+			})
+		})
+		var unerased *hints.UnerasedError
+		if !errors.As(err, &unerased) || strings.Count(err.Error(), "LATE") != 1 || strings.Count(err.Error(), "BEFORE") != len(before) {
+			t.Errorf("%d before: the step says %v", len(before), err)
 		}
 	}
 }
