@@ -171,6 +171,20 @@ const (
 	pumpSize    = 1 << 20
 )
 
+// fill reads until buf is full, or r has ended: io.EOF. Unlike io.ReadFull it keeps that apart from a decompressor's io.ErrUnexpectedEOF,
+// which is a file that was cut off.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	if n == len(buf) && err == io.EOF {
+		err = nil // the next call tells it
+	}
+	return n, err
+}
+
 // giveUp ends what this try reads, after a write that failed. Else the disk's error would be told only once a silent server is given up.
 func (a *attempt) giveUp() {
 	if a.stop != nil {
@@ -195,7 +209,7 @@ func (a *attempt) pump(r io.Reader, write func([]byte) error) error {
 		for buf := range free {
 			var n int
 			err := guarded("reading the image", func() (err error) {
-				n, err = io.ReadFull(r, buf)
+				n, err = fill(r, buf)
 				return err
 			})
 			full <- piece{buf[:n], err}
@@ -216,7 +230,7 @@ func (a *attempt) pump(r io.Reader, write func([]byte) error) error {
 		case failed != nil:
 			close(free)
 			a.giveUp()
-		case p.err == io.EOF || p.err == io.ErrUnexpectedEOF:
+		case p.err == io.EOF:
 			return nil
 		case p.err != nil:
 			return &readError{p.err}
