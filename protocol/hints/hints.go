@@ -305,8 +305,14 @@ func (h Hints) Match(d agentapi.Disk) bool {
 		p := properties[r.key]
 		ok := false
 		for _, e := range r.any {
-			for _, have := range p.values(d) {
-				ok = ok || e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
+			fits := func(have string) bool {
+				return e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
+			}
+			names := p.values(d)
+			if e.op == "s!=" { // a disk is excluded by each of its names
+				ok = ok || !slices.ContainsFunc(names, func(have string) bool { return !fits(have) })
+			} else {
+				ok = ok || slices.ContainsFunc(names, fits)
 			}
 		}
 		if !ok {
