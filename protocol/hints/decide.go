@@ -56,7 +56,7 @@ func (r Rules) Decide(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) (Decisi
 	if err := Missing(r.Known, disks); err != nil {
 		return d, err
 	}
-	if err := r.Kept.without(unfit).Check(disks); err != nil {
+	if err := r.Kept.check(disks, unfit); err != nil {
 		return d, err
 	}
 	in := func(list []agentapi.Disk, disk agentapi.Disk) bool {

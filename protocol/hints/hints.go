@@ -168,8 +168,7 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
 
 // Check returns an *UnknownError for a hint whose property none of the disks has. So it does for a hint that fits no disk and
-// may mean one that hides what names it, and that no other hint keeps. So it does, too, for a disk that may be another path to
-// a kept one. Without disks there is nothing to tell apart.
+// may mean one that hides what names it, and that no other hint keeps. Without disks there is nothing to tell apart.
 func (k Kept) Check(disks []agentapi.Disk) error {
 	for _, h := range k {
 		for _, r := range h.rules {
@@ -189,13 +188,29 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 			}
 		}
 	}
-	others := k.Others(disks)
-	for _, kept := range disks {
-		if slices.ContainsFunc(others, func(d agentapi.Disk) bool { return d.Name == kept.Name }) {
+	return nil
+}
+
+// check is Check on a machine that has other disks too, to which nothing can be written. One of these may be what is kept, and a disk
+// that can be written to another path to it.
+func (k Kept) check(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
+	if err := k.without(unfit).Check(disks); err != nil {
+		return err
+	}
+	all := slices.Clone(disks)
+	for _, u := range unfit {
+		all = append(all, u.Disk)
+	}
+	others := k.Others(all)
+	open := func(d agentapi.Disk) bool {
+		return slices.ContainsFunc(others, func(o agentapi.Disk) bool { return o.Name == d.Name })
+	}
+	for _, kept := range all {
+		if open(kept) {
 			continue
 		}
-		for _, d := range others {
-			if mayBePath(d, kept) {
+		for _, d := range disks {
+			if open(d) && mayBePath(d, kept) {
 				return &UnknownError{Hint: "serial=" + kept.Serial, Disk: d.Name, Twin: kept.Name}
 			}
 		}
@@ -264,7 +279,7 @@ func (k Kept) Others(disks []agentapi.Disk) []agentapi.Disk {
 // Leave returns the disks that are not kept: of those that an image may go to, and of the others.
 // It fails where a kept disk cannot be told.
 func (k Kept) Leave(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) ([]agentapi.Disk, []agentapi.UnfitDisk, error) {
-	if err := k.without(unfit).Check(disks); err != nil {
+	if err := k.check(disks, unfit); err != nil {
 		return nil, nil, err
 	}
 	all := slices.Clone(disks)
