@@ -256,9 +256,16 @@ func (k Kept) without(unfit []agentapi.UnfitDisk) Kept {
 // Usable returns the disks that may be used: all that are not removable, and those that the hints name. Hints of an instance
 // name none: they are gone when the machine is cleaned, and such a disk would keep the tenant's data.
 func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {
-	named := !h.ByInstance && slices.ContainsFunc(h.rules, func(r rule) bool { return slices.Contains(naming, r.key) })
+	named := !h.ByInstance && slices.ContainsFunc(h.rules, rule.names)
 	return slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool {
 		return d.Removable && !(named && h.Match(d))
+	})
+}
+
+// names reports whether a hint says which disk is meant, and not only which one is not.
+func (r rule) names() bool {
+	return slices.Contains(naming, r.key) && !slices.ContainsFunc(r.any, func(e expression) bool {
+		return slices.Contains([]string{"s!=", "s>=", "s>", "s<=", "s<"}, e.op)
 	})
 }
 
