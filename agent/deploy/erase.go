@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +19,7 @@ import (
 // ends are overwritten with zeros, and so are both ends of every partition that a table tells of.
 func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
 	return d.each(ctx, r, nil, func(out *disk.Disk) error {
-		for _, a := range partition.Areas(out) {
+		for _, a := range lastTheTables(partition.Areas(out), out.Size()) {
 			n := min(disk.EndsSize, a.End-a.Start)
 			if err := errors.Join(out.Overwrite(a.Start, n), out.Overwrite(a.End-n, n)); err != nil {
 				return err
@@ -26,6 +27,20 @@ func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
 		}
 		return out.WipeEnds()
 	})
+}
+
+// lastTheTables puts areas that hold tables behind those which the tables tell of: a step that is repeated finds what it has not erased.
+func lastTheTables(areas []partition.Area, size int64) []partition.Area {
+	rank := func(a partition.Area) int {
+		switch {
+		case a.Start < disk.EndsSize || a.End > size-disk.EndsSize: // a GPT, or its copy
+			return 2
+		case slices.Contains([]string{"05", "0f", "85"}, a.Type): // the beginning of the chain of logical partitions
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(areas), func(a, b partition.Area) int { return rank(a) - rank(b) })
 }
 
 // Erase overwrites the selected disks with zeros from start to end. Nothing is unmapped: a disk may leave on its medium what it
