@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/deploy"
@@ -152,6 +154,9 @@ func writeImage(ctx context.Context, d Deps, p agentapi.StepParams, c command.Ca
 }
 
 func eraseMetadata(ctx context.Context, d Deps, p agentapi.StepParams, _ command.Call) (any, error) {
+	if preserves(p) {
+		return nil, &deploy.ParamError{Reason: "instance_info has preserve_ephemeral, and this deploy has the step erase_devices_metadata, which takes the partition that is to stay. Nothing was erased: leave out one of the two"}
+	}
 	s, err := rules(p)
 	if err != nil {
 		return nil, err
@@ -195,6 +200,24 @@ func wanted(p agentapi.StepParams) (raw map[string]any, byInstance bool, err err
 		return nil, false, &deploy.ParamError{Reason: err.Error()}
 	}
 	return raw, byInstance, nil
+}
+
+// preserves reports whether this is a deploy that is to keep a partition of the one before.
+func preserves(p agentapi.StepParams) bool {
+	state, _ := p.Node["provision_state"].(string)
+	if strings.HasPrefix(state, "clean") { // what is left in the fields is of an instance that is gone
+		return false
+	}
+	instance, _ := p.Node["instance_info"].(map[string]any)
+	switch v := instance["preserve_ephemeral"].(type) {
+	case bool:
+		return v
+	case string:
+		return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, strings.ToLower(strings.TrimSpace(v)))
+	case float64:
+		return v == 1
+	}
+	return false
 }
 
 // known is what the node's last inspection found of disks.
