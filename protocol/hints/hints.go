@@ -179,7 +179,7 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 				return &UnknownError{Key: r.key, Hint: r.text}
 			}
 		}
-		if slices.ContainsFunc(disks, h.Match) {
+		if slices.ContainsFunc(disks, h.Match) && !h.several() {
 			continue
 		}
 		for _, d := range k.Others(disks) { // what another hint keeps is kept, whatever it hides
@@ -227,6 +227,13 @@ func mayBePath(d, kept agentapi.Disk) bool {
 
 // inherent are the hints by what each disk has, whether the machine shows it or not.
 var inherent = []string{"by_path", "serial", "wwn", "wwn_with_extension"}
+
+// several reports whether hints by what names a disk may mean more than one: a disk that they fit does not vouch for another then.
+func (h Hints) several() bool {
+	return slices.ContainsFunc(h.rules, func(r rule) bool {
+		return slices.Contains(inherent, r.key) && slices.ContainsFunc(r.any, func(e expression) bool { return e.op != opSame && e.op != "s==" })
+	})
+}
 
 // mayMean reports whether a disk may be the one that the hints name: it does not show the property of one of them, which is
 // returned, and fits the others. Removable disks are not written to unless they are named themselves.
