@@ -112,12 +112,12 @@ func (d *Deployer) Finish(ctx context.Context, p agentapi.FinishISCSIParams) (ag
 		return none, err
 	}
 	chosen := d.exported.disk
-	d.exported = exported{}
 	out, err := d.open(ctx, chosen)
 	if err != nil {
-		return none, err
+		return none, err // rackd has the disk wiped by its name
 	}
 	defer out.Close()
+	d.exported = exported{}
 	id, err := d.finish(out, drive)
 	if err != nil {
 		return none, err
@@ -136,7 +136,9 @@ func (d *Deployer) StopExport(ctx context.Context, wipe string) error {
 	if wipe == "" || wipe != d.exported.id {
 		return err
 	}
-	chosen := d.exported.disk
+	if err := errors.Join(err, d.emptied(ctx, d.exported.disk, true)); err != nil {
+		return err
+	}
 	d.exported = exported{}
-	return errors.Join(err, d.emptied(ctx, chosen, true))
+	return nil
 }
