@@ -40,8 +40,11 @@ func parse(text string, numeric bool) (expression, error) {
 	if len(words) == 0 {
 		return expression{}, errors.New("empty")
 	}
-	e := expression{op: words[0]}
-	rest := words[1:]
+	e := expression{op: operator(words[0])}
+	rest := words
+	if e.op != opSame {
+		rest = strings.Fields(strings.TrimSpace(text)[len(e.op):])
+	}
 	switch {
 	case e.op == opIn:
 		e.operands = []string{strings.Join(rest, " ")}
@@ -79,6 +82,19 @@ func parse(text string, numeric bool) (expression, error) {
 		return e, allNumbers(e.operands)
 	}
 	return e, nil
+}
+
+// operators are all of them, each before those that it begins with.
+var operators = []string{opOr, opAllIn, opRangeIn, opIn, "==", "!=", ">=", "<=", "=", ">", "<", "s==", "s!=", "s>=", "s<=", "s>", "s<"}
+
+// operator is the one that a text begins with. As in Ironic's grammar no space has to follow it.
+func operator(text string) string {
+	for _, op := range operators {
+		if strings.HasPrefix(text, op) {
+			return op
+		}
+	}
+	return opSame
 }
 
 // String is the expression as hints write it.
