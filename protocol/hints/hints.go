@@ -338,6 +338,10 @@ func (h Hints) Match(d agentapi.Disk) bool {
 				return e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
 			}
 			names := p.values(d)
+			if r.key == "size" && slices.Contains([]string{">", "<=", opRangeIn}, e.op) {
+				// Ironic compares fractions. A hint for one size, which operators round down, fits by the whole number.
+				names = []string{strconv.FormatFloat(float64(d.Size)/gib, 'f', -1, 64)}
+			}
 			if e.op == "s!=" { // a disk is excluded by each of its names
 				ok = ok || !slices.ContainsFunc(names, func(have string) bool { return !fits(have) })
 			} else {
