@@ -62,6 +62,15 @@ func byPath(d agentapi.Disk) []string {
 	return names
 }
 
+// formerNames are what ironic-python-agent calls a property: udev's serial number of a SCSI disk is its name by page 0x83, and ours the
+// one of page 0x80. They do not count as shown: a disk that hides its own is missed.
+func formerNames(key string, d agentapi.Disk) []string {
+	if id, is := strings.CutPrefix(d.WWNWithExtension, "0x"); is && key == "serial" {
+		return []string{id}
+	}
+	return nil
+}
+
 // naming are the hints that mean one disk, not a kind of disk.
 var naming = []string{"by_path", "hctl", "name", "serial", "wwn", "wwn_with_extension"}
 
@@ -337,7 +346,7 @@ func (h Hints) Match(d agentapi.Disk) bool {
 			fits := func(have string) bool {
 				return e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
 			}
-			names := p.values(d)
+			names := slices.Concat(p.values(d), formerNames(r.key, d))
 			if r.key == "size" && slices.Contains([]string{">", "<=", opRangeIn}, e.op) {
 				// Ironic compares fractions. A hint for one size, which operators round down, fits by the whole number.
 				names = []string{strconv.FormatFloat(float64(d.Size)/gib, 'f', -1, 64)}
