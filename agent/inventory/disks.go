@@ -84,6 +84,9 @@ func (m Machine) disk(name string) agentapi.Disk {
 	if d.Serial == "" {
 		d.Serial = m.unitSerial(name)
 	}
+	if whole := m.ataModel(name); strings.HasPrefix(whole, d.Model) {
+		d.Model = whole
+	}
 	d.Serial = clean(d.Serial)
 	for _, prefix := range []string{"naa.", "eui.", "nvme."} {
 		if id, ok := strings.CutPrefix(d.WWN, prefix); ok && prefix == "naa." {
@@ -130,6 +133,21 @@ func (m Machine) unitSerial(name string) string {
 	}
 	n := int(page[2])<<8 | int(page[3])
 	return string(page[4:min(4+n, len(page))])
+}
+
+// ataModel reads the model of an ATA drive, of 40 characters, in page 0x89 of its vital product data (SAT-4, 12.4.2): SCSI's has 16. Words
+// of the answer to IDENTIFY DEVICE have their second character first.
+func (m Machine) ataModel(name string) string {
+	const identify, model, length = 60, 2 * 27, 40
+	page, err := os.ReadFile(m.path("/sys/block", name, "device/vpd_pg89"))
+	if err != nil || len(page) < identify+model+length || page[1] != 0x89 {
+		return ""
+	}
+	var text []byte
+	for at := identify + model; at < identify+model+length; at += 2 {
+		text = append(text, page[at+1], page[at])
+	}
+	return clean(string(text))
 }
 
 // clean drops what devices put around text.

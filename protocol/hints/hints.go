@@ -62,11 +62,17 @@ func byPath(d agentapi.Disk) []string {
 	return names
 }
 
+// scsiModel is how many characters SCSI has for a model.
+const scsiModel = 16
+
 // formerNames are what ironic-python-agent calls a property: udev's serial number of a SCSI disk is its name by page 0x83, and ours the
 // one of page 0x80. They do not count as shown: a disk that hides its own is missed.
 func formerNames(key string, d agentapi.Disk) []string {
 	if id, is := strings.CutPrefix(d.WWNWithExtension, "0x"); is && key == "serial" {
 		return []string{id}
+	}
+	if key == "model" && d.Vendor == "ATA" && len(d.Model) > scsiModel { // as SCSI tells it, and this agent did before
+		return []string{strings.TrimSpace(d.Model[:scsiModel])}
 	}
 	return nil
 }
