@@ -53,18 +53,58 @@ func decode(text string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Place finds or makes the partition for a drive of size bytes in t, without
-// writing the table.
-func Place(t partition.Table, size int64) (partition.Partition, error) {
+// Place finds or makes the partition for a drive of size bytes in the table t of disk, without
+// writing the table. As in Ironic, a file system with the label counts too: an image that was taken of an instance has that one's drive.
+func Place(disk io.ReaderAt, t partition.Table, size int64) (partition.Partition, error) {
+	var found []partition.Partition
 	for _, p := range t.Partitions() {
-		if strings.EqualFold(p.Label, Label) {
-			if p.Size < size {
-				return p, &Error{fmt.Sprintf("the image's own partition %d named %s has %d bytes, the drive needs %d", p.Number, Label, p.Size, size)}
+		is := strings.EqualFold(p.Label, Label)
+		if !is {
+			var err error
+			if is, err = labelled(disk, p); err != nil {
+				return p, fmt.Errorf("looking for the image's own config drive: %w", err)
 			}
-			return p, nil
+		}
+		if is {
+			found = append(found, p)
 		}
 	}
-	return t.AddLast(Label, size)
+	switch len(found) {
+	case 0:
+		return t.AddLast(Label, size)
+	case 1:
+		p := found[0]
+		if p.Size < size {
+			return p, &Error{fmt.Sprintf("the image's own partition %d named %s has %d bytes, the drive needs %d", p.Number, Label, p.Size, size)}
+		}
+		return p, nil
+	}
+	return found[0], &Error{fmt.Sprintf("the image has %d partitions named %s, and which one the instance reads is not known: leave one in the image", len(found), Label)}
+}
+
+// labelled reports whether a partition has a file system with the label, of the kinds that config drives have: ISO 9660 and FAT.
+func labelled(disk io.ReaderAt, p partition.Partition) (bool, error) {
+	for _, m := range []struct {
+		markAt  int64
+		mark    string
+		labelAt int64
+		length  int
+	}{{32<<10 + 1, "CD001", 32<<10 + 40, 32}, {54, "FAT", 43, 11}, {82, "FAT32", 71, 11}} {
+		if p.Size < m.labelAt+int64(m.length) {
+			continue
+		}
+		mark, label := make([]byte, len(m.mark)), make([]byte, m.length)
+		if _, err := disk.ReadAt(mark, p.Start+m.markAt); err != nil {
+			return false, err
+		}
+		if _, err := disk.ReadAt(label, p.Start+m.labelAt); err != nil {
+			return false, err
+		}
+		if string(mark) == m.mark && strings.EqualFold(strings.TrimRight(string(label), " \x00"), Label) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Write puts the drive into the partition. The caller flushes the disk and reads the drive back.

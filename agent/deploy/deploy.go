@@ -199,7 +199,7 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 	}
 	var place partition.Partition
 	if drive != nil {
-		if place, err = configdrive.Place(table, int64(len(drive))); err != nil {
+		if place, err = configdrive.Place(out, table, int64(len(drive))); err != nil {
 			return "", err
 		}
 		if err := configdrive.Write(out, place, drive); err != nil {

@@ -126,7 +126,7 @@ func deploy(t *testing.T, image, path, metadata string) {
 	}
 	if metadata != "" {
 		drive := makeConfigDrive(t, metadata)
-		p, err := configdrive.Place(table, int64(len(drive)))
+		p, err := configdrive.Place(disk, table, int64(len(drive)))
 		if err != nil {
 			t.Fatal(err)
 		}
