@@ -119,7 +119,7 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	if err != nil {
 		return none, err
 	}
-	id, err := d.finish(out, drive)
+	id, err := d.finish(out, drive, written.DoneBytes)
 	if err != nil {
 		return none, err
 	}
@@ -176,8 +176,8 @@ func progress(done, total int64, took time.Duration) agentapi.Progress {
 
 // finish makes the partition table fit the disk, adds the config drive, and waits
 // until the kernel sees the partitions. It returns the disk's identifier. If it fails the disk
-// must not boot.
-func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
+// must not boot. imageBytes is the size of the image, 0 where it is not known.
+func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id string, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.WipeEnds(), out.Flush())
@@ -193,6 +193,9 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 	}
 	if len(table.Partitions()) == 0 {
 		return "", &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
+	}
+	if err := otherSectors(out, table, imageBytes); err != nil {
+		return "", err
 	}
 	if err := table.GrowToDisk(); err != nil {
 		return "", err
@@ -217,6 +220,20 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte) (id string, err error) {
 		return "", err
 	}
 	return table.ID(), d.reread(out)
+}
+
+// otherSectors refuses an MBR that was made for sectors of 512 bytes, on a disk of larger ones: it does not say which it counts, but its
+// partitions lie behind the image's end as the disk counts, and within the image as it was made.
+func otherSectors(out *disk.Disk, table partition.Table, imageBytes int64) error {
+	if table.Kind() != partition.MBR || out.SectorSize() == 512 {
+		return nil
+	}
+	for _, p := range table.Partitions() {
+		if p.Start >= imageBytes && p.Start/out.SectorSize()*512 < imageBytes {
+			return &image.FormatError{Image: "just written", Reason: fmt.Sprintf("its MBR is made for sectors of 512 bytes, disk %s has sectors of %d: use an image made for such disks", out.Name(), out.SectorSize())}
+		}
+	}
+	return nil
 }
 
 // noted is a disk that remembers what was written through it, which is the partition table.

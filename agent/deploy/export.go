@@ -118,7 +118,7 @@ func (d *Deployer) Finish(ctx context.Context, p agentapi.FinishISCSIParams) (ag
 	}
 	defer out.Close()
 	d.exported = exported{}
-	id, err := d.finish(out, drive)
+	id, err := d.finish(out, drive, 0)
 	if err != nil {
 		return none, err
 	}
