@@ -100,7 +100,7 @@ func Inspect(r io.ReaderAt, size int64) (Info, error) {
 	case VHDX:
 		i.Bytes, err = vhdx(r)
 	case VDI:
-		i.Bytes, err = vdi(head)
+		i.Bytes, err = vdi(head, size)
 	case Raw:
 		i, err = rawOrVHD(r, size)
 	default:

@@ -81,7 +81,8 @@ func vhd(footer []byte) (int64, error) {
 }
 
 // vdi reads the header of a VirtualBox image, of QEMU's block/vdi.c.
-func vdi(head []byte) (int64, error) {
+// vdi reads a header; fileSize is that of the file.
+func vdi(head []byte, fileSize int64) (int64, error) {
 	if len(head) < HeadLen {
 		return 0, refuse(VDI, "the file ends after %d bytes", len(head))
 	}
@@ -93,6 +94,11 @@ func vdi(head []byte) (int64, error) {
 		return 0, refuse(VDI, "it has a parent file, or is of type %d; flatten it with qemu-img convert", kind)
 	case size == 0 || size > most:
 		return 0, refuse(VDI, "a virtual disk of %d bytes", size)
+	}
+	// Blocks lie one behind the other. Programs read zeros behind a file's end.
+	begin, block, extra, blocks := uint64(le.Uint32(head[344:])), uint64(le.Uint32(head[376:])), uint64(le.Uint32(head[380:])), uint64(le.Uint32(head[388:]))
+	if block <= 1<<30 && extra <= 1<<30 && begin+blocks*(block+extra) > uint64(fileSize) {
+		return 0, refuse(VDI, "it was cut off: it has %d blocks of %d bytes from %d on, and the file %d bytes", blocks, block, begin, fileSize)
 	}
 	return int64(size), nil
 }
