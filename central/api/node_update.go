@@ -180,7 +180,8 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if err := checkChange(&before, n, c); err != nil {
 		return err
 	}
-	if n.ParentNode != before.ParentNode || n.Owner != before.Owner || n.Lessee != before.Lessee {
+	if n.ParentNode != before.ParentNode || n.Owner != before.Owner || n.Lessee != before.Lessee || n.ConductorGroup != before.ConductorGroup ||
+		changesHardware(&before, n) || c.touches("driver_info") {
 		if err := dispatch.Engaged(ctx, tx, &before); err != nil {
 			return err
 		}

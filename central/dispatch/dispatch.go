@@ -21,7 +21,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
-	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Roster knows the rackds that live. It must be safe for concurrent use.
@@ -203,7 +202,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 		if err := checkArgs(w); err != nil {
 			return err
 		}
-		if n.WorkID == "" && w.Verb != work.Abort { // open work of its own keeps its parent's steps away
+		if n.WorkID == "" { // open work of its own keeps its parent's steps away
 			if err := Engaged(ctx, tx, n); err != nil {
 				return err
 			}

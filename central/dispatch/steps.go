@@ -147,7 +147,17 @@ func Engaged(ctx context.Context, tx *store.Tx, n *store.Node) error {
 		}
 		return err
 	}
-	for _, s := range w.Args.Steps {
+	steps := w.Args.Steps
+	if w.Verb == work.Delete && w.Args.Supersedes != "" { // it waits for what the BMC does for the flow whose place it has taken
+		before, err := tx.Work(ctx, w.Args.Supersedes)
+		switch {
+		case err == nil:
+			steps = append(slices.Clone(steps), before.Args.Steps...)
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+	}
+	for _, s := range steps {
 		if s.OnChildren && slices.Contains(s.Children, n.UUID) {
 			return refuse(http.StatusConflict, "Step %s.%s of work %s on node %s (%q) is to run on its child node %s. Until then nothing else is asked of that one, and it keeps its parent, owner and lessee: wait, or abort the work.",
 				s.Interface, s.Step, w.ID, n.ParentNode, w.Verb, n.UUID)

@@ -21,7 +21,13 @@ type family struct {
 	Asked bool `json:"asked,omitempty"`
 	// Entered is when the step began on the next one; zero: with the parent's step, or a rackd that kept no such time runs it.
 	Entered time.Time `json:"entered,omitzero"`
+	// Way is that to the BMC of the next one when the step began there (driver.WayToBMC); empty: it has not, or a rackd that kept none has
+	// begun it.
+	Way string `json:"way,omitempty"`
 }
+
+// begun reports whether the step has begun on the next one, so that another run of it may do no more than look.
+func (h *family) begun() bool { return h.Handle != nil || h.Asked }
 
 // onChildren runs a step on child nodes. Their own work must be over. None
 // begins while the parent's step changes them, because each write looks.
@@ -39,8 +45,16 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 			if err != nil {
 				return driver.Outcome{}, err
 			}
-			if err := child.Fence.Check(); err != nil {
-				return driver.Outcome{}, err
+			if way := driver.WayToBMC(child.Node); h.Way == "" {
+				h.Way = way
+			} else if h.Way != way {
+				return driver.Outcome{}, fmt.Errorf("driver_info of child node %s was changed since step %s.%s began on it, so that it leads to another BMC, and nothing is asked there: put the former address back, or look at both machines",
+					child.Node.Label(), a.Interface, a.Step)
+			}
+			if !h.begun() { // else each write looks: to look how far the BMC is touches nothing
+				if err := child.Fence.Check(); err != nil {
+					return driver.Outcome{}, err
+				}
 			}
 			if waiting != h.Done {
 				if err := once(ctx, t, a, &h, s, child.Node); err != nil {

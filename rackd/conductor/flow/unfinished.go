@@ -31,10 +31,9 @@ func (c *Catalog) awaitBMC(d *work.Document) []Step {
 		if lost := t.Fence.Check(); lost != nil {
 			return driver.Outcome{}, lost
 		}
-		_, waits := out.Waiting()
-		_, again := out.Again()
+		_, waits := out.Waiting() // a part that is to follow at once is not ordered
 		switch {
-		case err == nil && (waits || again), ctx.Err() != nil, MayPass(err):
+		case err == nil && waits, ctx.Err() != nil, MayPass(err):
 			return out, err
 		case err != nil && !errors.Is(err, errReadsOnly):
 			t.Record.Phase("the BMC's work", fmt.Sprintf("step %s of the %s has failed: %v", u.Step, u.Verb, err))

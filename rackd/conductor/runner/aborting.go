@@ -23,6 +23,18 @@ func (r *Runner) abortsNow(s flow.Step) error {
 	return nil
 }
 
+// endsHere reports whether s, of which a part is done, begins no other part: an abort waits for what must not be cut short and for no more.
+// In maintenance the next part waits.
+func (r *Runner) endsHere(ctx context.Context, s flow.Step) (bool, error) {
+	switch {
+	case r.doc.Verb == work.Abort:
+		return true, nil
+	case r.doc.Args.AbortAfter:
+		return true, fmt.Errorf("%w during step %s", flow.ErrAborted, s.ID())
+	}
+	return false, r.untilFree(ctx, s)
+}
+
 // leavesErrand says why an abort does nothing more for the errand of the work whose place it has taken; empty: it does. A request for
 // power that has begun may have switched off a machine that the abort leaves as it is. So that request is ended.
 func (r *Runner) leavesErrand(verb work.Verb) string {

@@ -164,6 +164,9 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 			if err := r.SaveHandle(ctx, next); err != nil {
 				return err
 			}
+			if ends, err := r.endsHere(ctx, s); ends || err != nil {
+				return err
+			}
 			continue
 		case out.Held():
 			if err := r.move(ctx, provision.EventHold, ""); err != nil {
