@@ -45,7 +45,7 @@ func (r *Runner) end(ctx context.Context, res work.Result) error {
 	if r.doc.Verb == work.Inspect && res.OK && r.task != nil {
 		res.Source = r.task.Hardware.Source()
 	}
-	res.ClearInstance = r.doc.Verb == work.Delete && r.doc.State != provision.Error
+	res.ClearInstance = r.doc.Flow() == work.Delete && r.doc.State != provision.Error // an abort is taken once it is torn down
 	r.doc.Result = &res
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
 	err := r.takeIn(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/conductor/flow"
 )
@@ -94,7 +95,9 @@ func (r *Runner) tellTaken(ctx context.Context, from string, steps []flow.Step) 
 		r.display.none = cp.Phase == work.Ended || cp.Leaving != nil
 	}
 	r.lastReport = time.Now()
-	if err := r.publish(ctx, r.stateEvent("")); err != nil {
+	e := r.stateEvent("")
+	e.ClearInstance = r.doc.Verb == work.Delete && r.doc.State.In([]provision.State{provision.Cleaning, provision.CleanWait, provision.CleanHold})
+	if err := r.publish(ctx, e); err != nil {
 		return err
 	}
 	return r.reportTakeover(ctx, from)
