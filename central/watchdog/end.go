@@ -78,7 +78,8 @@ func fail(n *store.Node, text string, now time.Time) {
 // noteRamdisk notes whether a service that has failed may have left the machine in the ramdisk. What one before has left there, and the
 // list of its steps, must not pass for this one's. One with disable_ramdisk boots none, whatever its steps were told as.
 func noteRamdisk(n *store.Node, u *store.Unfinished) {
-	booted := u.Args.InRamdisk || !u.Args.DisableRamdisk && inRamdisk(n)
+	// Of a service that has taken the place of one in a hold the rows may have that one's list.
+	booted := u.Args.InRamdisk || (!u.Args.DisableRamdisk || u.Args.From == provision.ServiceHold) && inRamdisk(n)
 	if u.Verb == work.Service {
 		for _, key := range []string{work.ServiceRamdisk, "service_steps", "service_step_index"} {
 			delete(n.DriverInternalInfo, key)
