@@ -153,7 +153,8 @@ func end(n *store.Node, e *work.Event, fx *effects) {
 	if e.Power != "" {
 		power(n, e)
 	}
-	if e.Verb == work.Inspect && e.Error == "" {
+	tooLate := e.Verb == work.Abort && e.Source != "" && e.State == provision.Manageable // for an inspection that has ended well
+	if e.Verb == work.Inspect && e.Error == "" || tooLate {
 		if n.InspectionFinished = at(e); n.InspectionFinished.Before(n.InspectionStarted) { // by a replica's clock
 			n.InspectionFinished = n.InspectionStarted
 		}
