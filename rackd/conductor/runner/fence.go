@@ -126,7 +126,11 @@ func (r *Runner) inheritTouch(steps []flow.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.touched = r.touched || cp.Touched || r.doc.Lost
-	if cp.Step == "" || cp.Phase == work.Ended || cp.Index >= len(steps) {
+	if cp.Step == "" || cp.Phase == work.Ended {
+		return
+	}
+	if cp.Index >= len(steps) { // this rackd cannot tell which step it was
+		r.touched = true
 		return
 	}
 	running := steps[cp.Index]
