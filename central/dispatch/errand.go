@@ -15,6 +15,23 @@ func errandOpen(n *store.Node, open *store.Work) bool {
 	return (&work.Document{Verb: open.Verb, Args: open.Args}).Errand() != "" && n.PowerObservedGeneration < open.Generation
 }
 
+// Underway is the refusal of a request that would take n away from a rackd which does something to the machine beside n's flow; nil: none does.
+func Underway(ctx context.Context, tx *store.Tx, n *store.Node) error {
+	if n.WorkID == "" {
+		return nil
+	}
+	open, err := tx.OpenWork(ctx, n.UUID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case errandOpen(n, open):
+		return Locked(n)
+	}
+	return nil
+}
+
 // mayReplace refuses a request that would take the place of n's open work, and forget what that is still to do to the machine: a reboot
 // may have switched it off. An abort takes that over. An undeploy switches the machine off itself: dropped is what the history says then
 // of what is left undone, if anything is.
