@@ -38,13 +38,16 @@ func TestAStateThatIsSaidAgain(t *testing.T) {
 		<-told
 	}
 	for seq := range uint64(3) {
-		e := held(3+seq, "0")
+		said := errand
+		said.Seq, said.Time = 3+2*seq, said.Time.Add(time.Duration(seq+1)*5*time.Minute)
+		f.publish(said)
+		e := held(4+2*seq, "0")
 		e.Time, e.Power = e.Time.Add(time.Duration(seq+1)*5*time.Minute), "power on"
 		f.publish(e)
 	}
 	f.drained()
 	got := f.node(n.UUID)
-	if got.LastError != "the vendor's method failed" || !got.ProvisionUpdatedAt.Equal(before.ProvisionUpdatedAt) || got.ObservedSeq != 5 || got.PowerState != "power on" {
+	if got.LastError != "the vendor's method failed" || !got.ProvisionUpdatedAt.Equal(before.ProvisionUpdatedAt) || got.ObservedSeq != 8 || got.PowerState != "power on" {
 		t.Errorf("last_error %q, since %s (%s before), event %d, %q", got.LastError, got.ProvisionUpdatedAt, before.ProvisionUpdatedAt, got.ObservedSeq, got.PowerState)
 	}
 	lines, err := f.store.History(t.Context(), store.HistoryQuery{Node: n.UUID})
@@ -54,8 +57,8 @@ func TestAStateThatIsSaidAgain(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("the rack was told %d times of what it said", len(told))
 	}
-	f.publish(held(6, "1"))
-	next := held(7, "1")
+	f.publish(held(9, "1"))
+	next := held(10, "1")
 	next.State = provision.DeployWait
 	f.publish(next)
 	f.drained()

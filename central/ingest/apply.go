@@ -185,6 +185,9 @@ func endedWell(e *work.Event) string { return fmt.Sprintf("%s ended: the node is
 
 // errand takes in what became of a request that was carried out beside the flow.
 func errand(n *store.Node, e *work.Event, fx *effects) {
+	if n.PowerObservedGeneration >= e.Generation { // racks say it again every few minutes
+		return
+	}
 	enter(n, e)
 	n.ObservedStep, n.ObservedStepInfo = e.Step, string(e.StepInfo)
 	n.PowerObservedGeneration = e.Generation

@@ -40,12 +40,12 @@ func (s *shelf) errandIn(id string, seen provision.State, args work.Args) {
 	s.tell(id)
 }
 
-// errands are the ends of errands that were published.
+// errands are the ends of errands that were published, without those that were said again.
 func (s *shelf) errands() (out []work.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
-		if e.Kind == work.ErrandEnded {
+		if e.Kind == work.ErrandEnded && (len(out) == 0 || out[len(out)-1].Generation != e.Generation) {
 			out = append(out, e)
 		}
 	}

@@ -32,8 +32,17 @@ func (r *Runner) errand(ctx context.Context) error {
 	if progress.Told {
 		return nil
 	}
+	if err := r.tellErrand(ctx, verb); err != nil {
+		return err
+	}
+	progress.Told = true
+	return r.save(ctx)
+}
+
+// tellErrand says that the errand has ended, and in which power state the machine is after one for power.
+func (r *Runner) tellErrand(ctx context.Context, verb work.Verb) error {
 	e := r.stateEvent("")
-	e.Kind, e.Error = work.ErrandEnded, progress.Error
+	e.Kind, e.Error = work.ErrandEnded, r.doc.Checkpoint.Errand.Error
 	if verb == work.Power {
 		if state, err := r.task.Hardware.Power().PowerState(ctx, r.task.Node); err == nil {
 			e.Power = string(state)
@@ -43,8 +52,7 @@ func (r *Runner) errand(ctx context.Context) error {
 		return err
 	}
 	r.deps.Conductor.ForgetPower(e)
-	progress.Told = true
-	return r.save(ctx)
+	return nil
 }
 
 // doErrand does it, and saves what became of it.

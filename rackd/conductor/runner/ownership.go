@@ -162,5 +162,10 @@ func (r *Runner) tellAgain(ctx context.Context) error {
 		return nil
 	}
 	r.lastReport = time.Now()
+	if verb := r.doc.Errand(); verb != "" && r.doc.Checkpoint.Errand.Told { // central refuses what comes next until it knows
+		if err := r.tellErrand(ctx, verb); err != nil {
+			return err
+		}
+	}
 	return r.publish(ctx, r.stateEvent(""))
 }
