@@ -197,7 +197,8 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 		}
 		intent, observation, emptied := n.ForgetRescue(), false, false
 		for _, e := range events {
-			if e.ClearInstance {
+			cleared := e.ClearInstance && n.DriverInternalInfo[node.ClearedByKey] != e.Work // else it is said again, and the fields are the next one's
+			if cleared {
 				if err := allocation.Drop(ctx, tx, n); err != nil {
 					return err
 				}
@@ -213,7 +214,11 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 						observation = true
 					}
 				}
-				emptied = true
+				if n.DriverInternalInfo == nil {
+					n.DriverInternalInfo = map[string]any{}
+				}
+				n.DriverInternalInfo[node.ClearedByKey] = e.Work
+				emptied, observation = true, true
 			}
 			if n.Properties == nil && len(e.Properties) > 0 {
 				n.Properties = map[string]any{}
@@ -238,7 +243,7 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 					return err
 				}
 			}
-			intent = intent || e.ClearInstance || len(e.Properties) > 0 || replaced
+			intent = intent || cleared || len(e.Properties) > 0 || replaced
 			observation = observation || changed || e.Hardware != nil
 		}
 		if intent {

@@ -111,6 +111,9 @@ const DisksKey = "inspected_disks"
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
+// ClearedByKey is where driver_internal_info has the work that took the last instance off the node.
+const ClearedByKey = "instance_cleared_by"
+
 // These are where driver_internal_info has Document.InstanceFiles, Document.DeployBootMode and Document.SecureBootBefore.
 const InstanceFilesKey, DeployBootModeKey, SecureBootBeforeKey = "instance_files", "deploy_boot_mode", "secure_boot_before"
 
