@@ -194,7 +194,7 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id st
 	if len(table.Partitions()) == 0 {
 		return "", &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
 	}
-	if err := otherSectors(out, table, imageBytes); err != nil {
+	if err := errors.Join(otherSectors(out, table, imageBytes), cutOff(table, imageBytes)); err != nil {
 		return "", err
 	}
 	if err := table.GrowToDisk(); err != nil {
@@ -231,6 +231,20 @@ func otherSectors(out *disk.Disk, table partition.Table, imageBytes int64) error
 	for _, p := range table.Partitions() {
 		if p.Start >= imageBytes && p.Start/out.SectorSize()*512 < imageBytes {
 			return &image.FormatError{Image: "just written", Reason: fmt.Sprintf("its MBR is made for sectors of 512 bytes, disk %s has sectors of %d: use an image made for such disks", out.Name(), out.SectorSize())}
+		}
+	}
+	return nil
+}
+
+// cutOff refuses an image that ends before the last partition of its GPT, such as a file that is still being copied. Behind its end lies
+// what the disk had before.
+func cutOff(table partition.Table, imageBytes int64) error {
+	if table.Kind() != partition.GPT || imageBytes == 0 {
+		return nil
+	}
+	for _, p := range table.Partitions() {
+		if end := p.Start + p.Size; end > imageBytes {
+			return &image.FormatError{Image: "just written", Reason: fmt.Sprintf("it was cut off: its partition %d ends at byte %d, and the image has %d bytes", p.Number, end, imageBytes)}
 		}
 	}
 	return nil
