@@ -197,7 +197,8 @@ type Deploy interface {
 // steps. A deploy boots it by its DeploySteps, one of which Discovers.
 type InBand interface {
 	// Up boots the ramdisk for a cleaning or a service; its last step Discovers. Down
-	// leaves the machine as the flow found it: off, or with its instance running.
+	// leaves the machine as the flow found it: off, or with its instance running. It has a
+	// step: a list that ends with Up's is one of a rackd that did not know yet what follows.
 	Up(n *node.Document, f Flows) []Step
 	Down(n *node.Document, f Flows) []Step
 	// Offered returns the agent's steps of a flow, from the facts that a step which

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/work"
@@ -53,6 +54,32 @@ func (r *Request) all(f driver.Flows) ([]driver.Step, error) {
 	return steps, err
 }
 
+// promised returns those of the out-of-band steps that are in the list which grows, in its order. A step that only this
+// rackd has is not run, nor does it keep the agent's of that name out of the list.
+func (r *Request) promised(steps []driver.Step) []driver.Step {
+	if len(r.Behind) == 0 {
+		return steps
+	}
+	var kept []driver.Step
+	for _, p := range r.Behind {
+		if s, ok := find(steps, p.Interface, p.Step); ok {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// CleanPriorities are those by which the list of an automated cleaning grows under any rackd: r's, and for other out-of-band
+// steps their own. What r does not run of its own accord has 0, so that no successor runs it, nor the agent's of its name.
+func (r *Request) CleanPriorities() map[string]int {
+	all := map[string]int{}
+	for _, s := range r.outOfBand(driver.InClean) {
+		all[name(s)] = s.Priority
+	}
+	maps.Copy(all, r.Priorities)
+	return all
+}
+
 func (r *Request) gone(f driver.Flows, p work.Planned) error {
 	return fmt.Errorf("node %s: %s step %s.%s was in the plan when the work began, but this rackd has no such step: its version or its hardware interfaces differ. Make the rackds of the group alike and send the request again",
 		r.Node.Label(), f, p.Interface, p.Step)
@@ -74,7 +101,7 @@ func keyOf(p work.Planned) key { return key{p.Interface, p.Step, p.Asked} }
 // Grow returns the list that old becomes once the agent's steps are known: up to the step at
 // index at it stays, and so does the order of what was to follow. all is the list as it would
 // be made now. What all lacks of old is an error; what it has besides is taken in only if the
-// agent runs it, if a request asks for it, or if open says that old listed nothing behind at.
+// agent runs it, if a request asks for it, or if open says that old leaves all behind at open.
 func Grow(old []work.Planned, at int, all []driver.Step, open bool) ([]work.Planned, error) {
 	grown, left := slices.Clone(old[:at+1]), map[key]int{}
 	for _, p := range old[:at+1] {

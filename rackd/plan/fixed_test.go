@@ -29,6 +29,8 @@ func TestGrow(t *testing.T) {
 		want string // empty: an error
 	}{
 		{"up", 0, "up a b", true, "up a b"},
+		{"up a down", 0, "up mine! new a asked? down", false, "up mine a asked down"},
+		{"up a down", 0, "up mine! down", false, ""},
 		{"fetch up write boot", 1, "fetch up write mine! boot", false, "fetch up write mine boot"},
 		{"fetch up write boot", 1, "fetch up asked? write boot", false, "fetch up asked write boot"},
 		{"fetch up write boot", 1, "new fetch up newer write boot", false, "fetch up write boot"},

@@ -11,10 +11,10 @@ func (r *Request) Verify() []driver.Step {
 	return sorted(r.reprioritised(r.outOfBand(driver.InVerify)), driver.InVerify)
 }
 
-// Clean lists the steps of automated cleaning: all with a priority, after the one
-// that discovers what the agent offers, if there is one.
+// Clean lists the steps of automated cleaning: all with a priority that are known so far,
+// after the one that discovers what the agent offers, if there is one.
 func (r *Request) Clean() ([]driver.Step, error) {
-	known, whole, err := r.known(driver.InClean)
+	known, _, err := r.withAgents(driver.InClean, r.promised(r.outOfBand(driver.InClean)))
 	if err != nil {
 		return nil, err
 	}
@@ -23,15 +23,12 @@ func (r *Request) Clean() ([]driver.Step, error) {
 	if b == nil {
 		return steps, nil
 	}
-	up := b.Up(r.Node, driver.InClean)
-	if !whole {
-		return up, nil
-	}
-	return slices.Concat(up, steps, b.Down(r.Node, driver.InClean)), nil
+	return slices.Concat(b.Up(r.Node, driver.InClean), steps, b.Down(r.Node, driver.InClean)), nil
 }
 
 // Listed lists the asked steps of a manual cleaning or a service in their order,
-// between those that boot the ramdisk and leave it, where one of them needs it.
+// between those that boot the ramdisk and leave it, where one of them needs it. Those
+// that only the agent may have are left out until it has been asked.
 func (r *Request) Listed(f driver.Flows) ([]driver.Step, error) {
 	known, whole, err := r.known(f)
 	if err != nil {
@@ -57,14 +54,11 @@ func (r *Request) Listed(f driver.Flows) ([]driver.Step, error) {
 	if len(unknown) > 0 && (whole || !mayBoot) {
 		return nil, r.unknown(f, unknown, known)
 	}
-	if !mayBoot || !needsAgent && len(unknown) == 0 {
+	booted := len(r.Behind) > 0 // whether this rackd would have done so or not
+	if !mayBoot || !needsAgent && len(unknown) == 0 && !booted {
 		return steps, nil
 	}
-	up := b.Up(r.Node, f)
-	if !whole {
-		return up, nil
-	}
-	return slices.Concat(up, steps, b.Down(r.Node, f)), nil
+	return slices.Concat(b.Up(r.Node, f), steps, b.Down(r.Node, f)), nil
 }
 
 // Deploy lists the steps of a deploy, highest priority first. An asked step takes the

@@ -126,7 +126,7 @@ func TestCleaning(t *testing.T) {
 		want       string
 	}{
 		{"without an agent", false, "", nil, "bios.reset raid.wipe deploy.erase_devices"},
-		{"before the agent", true, "", nil, "deploy.up"},
+		{"before the agent", true, "", nil, "deploy.up bios.reset raid.wipe deploy.down"},
 		{"with the agent's", true, `[{"Interface":"deploy","Name":"erase","Priority":40},{"Interface":"deploy","Name":"burn","Priority":0},{"Interface":"raid","Name":"wipe","Priority":99}]`, nil,
 			"deploy.up deploy.erase bios.reset raid.wipe deploy.down"},
 		{"other priorities", true, `[{"Interface":"deploy","Name":"erase","Priority":40},{"Interface":"deploy","Name":"burn","Priority":0}]`,
@@ -157,7 +157,7 @@ func TestListedSteps(t *testing.T) {
 		{"a reboot without a ramdisk", "", true, []driver.AskedStep{{Interface: "power", Step: "reboot"}, raid}, "power.reboot raid.create", ""},
 		{"a reboot of the ramdisk", offers, false, []driver.AskedStep{{Interface: "power", Step: "reboot"}}, "deploy.up power.reboot deploy.down", ""},
 		{"one that needs it", offers, false, []driver.AskedStep{raid, {Interface: "raid", Step: "wipe"}}, "deploy.up raid.create raid.wipe deploy.down", ""},
-		{"the agent's, before it is there", "", false, []driver.AskedStep{raid, erase}, "deploy.up", ""},
+		{"the agent's, before it is there", "", false, []driver.AskedStep{raid, erase}, "deploy.up raid.create deploy.down", ""},
 		{"the agent's", offers, false, []driver.AskedStep{erase, raid}, "deploy.up deploy.erase raid.create deploy.down", ""},
 		{"nobody's", offers, false, []driver.AskedStep{{Interface: "deploy", Step: "paint"}}, "", "node does not support this clean step: deploy.paint"},
 		{"the agent's without a ramdisk", "", true, []driver.AskedStep{erase}, "", "does not support"},

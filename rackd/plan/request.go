@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -24,6 +25,9 @@ type Request struct {
 	Priorities map[string]int
 	// NoRamdisk: the ramdisk must not be booted.
 	NoRamdisk bool
+	// Behind is what a list that grows has behind the step that asks the agent. Empty: no list grows, or a rackd of before
+	// has begun it, which listed nothing there.
+	Behind []work.Planned
 	// Own returns the step behind a name that no driver has to offer ("reboot").
 	Own func(driver.AskedStep) (driver.Step, bool)
 }
@@ -80,6 +84,11 @@ func (r *Request) known(f driver.Flows) (steps []driver.Step, whole bool, err er
 	if f == driver.InDeploy {
 		steps = append(r.Hardware.Deploy().DeploySteps(r.Node), steps...)
 	}
+	return r.withAgents(f, steps)
+}
+
+// withAgents adds to the steps of f those that the agent offers; whole is false while they are not known yet.
+func (r *Request) withAgents(f driver.Flows, steps []driver.Step) (all []driver.Step, whole bool, err error) {
 	b := r.inBand()
 	if b == nil {
 		return r.reprioritised(steps), true, nil
@@ -89,7 +98,7 @@ func (r *Request) known(f driver.Flows) (steps []driver.Step, whole bool, err er
 		return nil, false, err
 	}
 	for _, s := range offered {
-		if _, double := find(steps, s.Interface, s.Name); !double {
+		if _, double := find(steps, s.Interface, s.Name); ok && !double {
 			steps = append(steps, s)
 		}
 	}

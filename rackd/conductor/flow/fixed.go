@@ -34,13 +34,15 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 }
 
 // factPriorities are the priorities of clean steps by which the list of an automated cleaning is made, as JSON. The list
-// grows once the agent's steps are known, under another rackd perhaps: its own flags do not count then.
+// grows once the agent's steps are known, under another rackd perhaps: its own flags and priorities do not count then.
 const factPriorities = "clean_priorities"
 
 // keepPriorities keeps them where the list is still to grow.
 func (c *Catalog) keepPriorities(d *work.Document, t *driver.Task, steps []Step) {
 	if (d.Verb == work.Provide || d.Verb == work.Delete) && slices.ContainsFunc(steps, func(s Step) bool { return s.Discovers }) {
-		raw, err := json.Marshal(c.cfg.CleanPriorities)
+		p := c.plan(d, t)
+		p.Priorities = c.cfg.CleanPriorities
+		raw, err := json.Marshal(p.CleanPriorities())
 		if err == nil {
 			t.Facts[factPriorities] = string(raw)
 		}
@@ -107,13 +109,20 @@ func (c *Catalog) Grow(d *work.Document, t *driver.Task, at int) ([]Step, error)
 	for i, s := range steps {
 		all[i] = s.Step
 	}
-	// A deploy's list has its other steps from the beginning.
-	grown, err := plan.Grow(d.Checkpoint.Plan, at, all, flows[d.Verb].in != driver.InDeploy)
+	// Rackds of before listed nothing behind that step, but for a deploy.
+	open := len(behind(d)) == 0 && flows[d.Verb].in != driver.InDeploy
+	grown, err := plan.Grow(d.Checkpoint.Plan, at, all, open)
 	if err != nil {
 		return nil, err
 	}
 	d.Checkpoint.Plan = grown
 	return c.listed(d, t)
+}
+
+// behind is what d's list has behind the running step, nothing where the list is still to be made.
+func behind(d *work.Document) []work.Planned {
+	cp := &d.Checkpoint
+	return cp.Plan[min(cp.Index+1, len(cp.Plan)):]
 }
 
 func listOf(steps []Step) []work.Planned {

@@ -194,6 +194,7 @@ func cleaningSteps(c *Catalog, d *work.Document, t *driver.Task) ([]driver.Step,
 		return nil, nil
 	}
 	p := c.plan(d, t)
+	p.Behind = behind(d)
 	var err error
 	if p.Priorities, err = c.cleanPriorities(t); err != nil {
 		return nil, err
@@ -208,6 +209,7 @@ func listedSteps(f driver.Flows) func(*Catalog, *work.Document, *driver.Task) ([
 			return nil, err
 		}
 		p := c.plan(d, t)
+		p.Behind = behind(d)
 		for _, a := range p.Asked {
 			if err := c.judgeChildren(f, t.Node, a); err != nil {
 				return nil, err
