@@ -64,7 +64,7 @@ func TestAReadOnlyDiskOfAPatternVouchesForNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disks := []agentapi.Disk{{Name: "/dev/sdb", Size: 4 << 40}, {Name: "/dev/sdc", Size: 500 << 30, Serial: "SYSTEM"}}
+	disks := []agentapi.Disk{{Name: "/dev/sdb", Size: 4 << 40}, {Name: "/dev/sdc", Size: 8 << 30, Removable: true}}
 	d, err := Rules{Kept: keep}.Decide(disks, []agentapi.UnfitDisk{{Disk: agentapi.Disk{Name: "/dev/sda", Size: 4 << 40, Serial: "CEPH-0001"}, Why: "read-only"}})
 	if unknown, is := errors.AsType[*UnknownError](err); !is || unknown.Disk != "/dev/sdb" {
 		t.Errorf("error %v, erased %+v", err, d.Erased)

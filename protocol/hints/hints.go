@@ -173,7 +173,7 @@ func (e *UnknownError) Error() string {
 			e.Twin, e.Disk, e.Hint)
 	}
 	if e.Disk != "" {
-		return fmt.Sprintf("skip_block_devices keeps a disk by %s, and no disk of this machine has it; %s shows no %s and may be that disk: nothing is written, because the agent cannot tell; name the disk to keep by another property",
+		return fmt.Sprintf("skip_block_devices keeps a disk by %s; %s shows no %s and may be that disk: nothing is written, because the agent cannot tell; name the disk to keep by another property",
 			e.Hint, e.Disk, e.Key)
 	}
 	return fmt.Sprintf("skip_block_devices keeps a disk by %s, but no disk of this machine shows its %s: nothing is written, because the agent cannot tell which disk to keep; name that disk by another property", e.Hint, e.Key)
@@ -184,13 +184,18 @@ func (e *UnknownError) FaultType() string { return "BlockDeviceError" }
 
 // Check returns an *UnknownError for a hint whose property none of the disks has. So it does for a hint that fits no disk and
 // may mean one that hides what names it, and that no other hint keeps. Without disks there is nothing to tell apart.
-func (k Kept) Check(disks []agentapi.Disk) error {
+func (k Kept) Check(disks []agentapi.Disk) error { return k.missed(disks, nil) }
+
+// missed is Check on a machine that has other disks too. A hint that keeps one of those keeps no other, unless it may mean several.
+func (k Kept) missed(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
 	for _, h := range k {
+		found := slices.ContainsFunc(unfit, func(u agentapi.UnfitDisk) bool { return h.Match(u.Disk) })
+		if found && !h.several() {
+			continue
+		}
 		for _, r := range h.rules {
-			shown := slices.ContainsFunc(disks, func(d agentapi.Disk) bool {
-				return slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
-			})
-			if !shown && len(disks) > 0 {
+			shown := slices.ContainsFunc(disks, func(d agentapi.Disk) bool { return r.shown(d) })
+			if !shown && !found && len(disks) > 0 {
 				return &UnknownError{Key: r.key, Hint: r.text}
 			}
 		}
@@ -209,7 +214,7 @@ func (k Kept) Check(disks []agentapi.Disk) error {
 // check is Check on a machine that has other disks too, to which nothing can be written. One of these may be what is kept, and a disk
 // that can be written to another path to it.
 func (k Kept) check(disks []agentapi.Disk, unfit []agentapi.UnfitDisk) error {
-	if err := k.without(unfit).Check(disks); err != nil {
+	if err := k.missed(disks, unfit); err != nil {
 		return err
 	}
 	all := slices.Clone(disks)
@@ -243,10 +248,11 @@ func mayBePath(d, kept agentapi.Disk) bool {
 // inherent are the hints by what each disk has, whether the machine shows it or not.
 var inherent = []string{"by_path", "serial", "wwn", "wwn_with_extension"}
 
-// several reports whether hints by what names a disk may mean more than one: a disk that they fit does not vouch for another then.
+// several reports whether hints by what names a disk, or is not to be, may mean more than one: a disk that they fit does not vouch for
+// another then.
 func (h Hints) several() bool {
 	return slices.ContainsFunc(h.rules, func(r rule) bool {
-		return slices.Contains(inherent, r.key) && slices.ContainsFunc(r.any, func(e expression) bool { return e.op != opSame && e.op != "s==" })
+		return r.excludes() || slices.Contains(inherent, r.key) && slices.ContainsFunc(r.any, func(e expression) bool { return e.op != opSame && e.op != "s==" })
 	})
 }
 
@@ -257,22 +263,14 @@ func (h Hints) mayMean(d agentapi.Disk) (lacks rule, may bool) {
 		return rule{}, false
 	}
 	for _, r := range h.rules {
-		shown := slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
 		switch {
-		case !shown && slices.Contains(inherent, r.key):
+		case !r.shown(d) && (r.excludes() || slices.Contains(inherent, r.key)):
 			lacks, may = r, true
 		case !(Hints{rules: []rule{r}}).Match(d):
 			return rule{}, false
 		}
 	}
 	return lacks, may
-}
-
-// without leaves out the hints that match a disk which nothing can be written to: they keep that one.
-func (k Kept) without(unfit []agentapi.UnfitDisk) Kept {
-	return slices.DeleteFunc(slices.Clone(k), func(h Hints) bool {
-		return slices.ContainsFunc(unfit, func(u agentapi.UnfitDisk) bool { return h.Match(u.Disk) })
-	})
 }
 
 // Usable returns the disks that may be used: all that are not removable, and those that the hints name. Hints of an instance
@@ -286,9 +284,19 @@ func (h Hints) Usable(disks []agentapi.Disk) []agentapi.Disk {
 
 // names reports whether a hint says which disk is meant, and not only which one is not.
 func (r rule) names() bool {
-	return slices.Contains(naming, r.key) && !slices.ContainsFunc(r.any, func(e expression) bool {
+	return slices.Contains(naming, r.key) && !r.excludes()
+}
+
+// excludes reports whether a hint leaves more texts open than it names: a disk that hides its own may well have one of them.
+func (r rule) excludes() bool {
+	return slices.ContainsFunc(r.any, func(e expression) bool {
 		return slices.Contains([]string{"s!=", "s>=", "s>", "s<=", "s<"}, e.op)
 	})
+}
+
+// shown reports whether a disk shows the property of a hint.
+func (r rule) shown(d agentapi.Disk) bool {
+	return slices.ContainsFunc(properties[r.key].values(d), func(v string) bool { return v != "" })
 }
 
 // Others returns the disks that may be written to. A disk with several paths, which shows itself
@@ -343,7 +351,7 @@ func Keys() []string {
 	return keys
 }
 
-// Match reports whether every hint matches the disk.
+// Match reports whether every hint matches the disk. As in Ironic, no hint matches a disk that does not show its property.
 func (h Hints) Match(d agentapi.Disk) bool {
 	for _, r := range h.rules {
 		p := properties[r.key]
@@ -352,13 +360,13 @@ func (h Hints) Match(d agentapi.Disk) bool {
 			fits := func(have string) bool {
 				return e.matches(strings.ToLower(strings.Join(strings.Fields(have), " ")), p.numeric)
 			}
-			names := slices.Concat(p.values(d), formerNames(r.key, d))
+			names := slices.DeleteFunc(slices.Concat(p.values(d), formerNames(r.key, d)), func(have string) bool { return have == "" })
 			if r.key == "size" && slices.Contains([]string{">", "<=", opRangeIn}, e.op) {
 				// Ironic compares fractions. A hint for one size, which operators round down, fits by the whole number.
 				names = []string{strconv.FormatFloat(float64(d.Size)/gib, 'f', -1, 64)}
 			}
 			if e.op == "s!=" { // a disk is excluded by each of its names
-				ok = ok || !slices.ContainsFunc(names, func(have string) bool { return !fits(have) })
+				ok = ok || r.shown(d) && !slices.ContainsFunc(names, func(have string) bool { return !fits(have) })
 			} else {
 				ok = ok || slices.ContainsFunc(names, fits)
 			}
