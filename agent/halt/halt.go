@@ -32,23 +32,28 @@ const quietFor = 5 * time.Second
 // would otherwise keep the machine on for ever. What a flow counts as written was flushed before.
 const syncFor = 60 * time.Second
 
+// machine is what is asked of the kernel; tests have another.
+var machine = struct {
+	sync    func()
+	silence func(*slog.Logger)
+	reboot  func(how int) error
+}{unix.Sync, silence, unix.Reboot}
+
 // Now ends the machine's run. It returns only if the kernel refuses.
 func Now(log *slog.Logger, how How) error {
 	Sync(log)
-	if !within(quietFor, func() { silence(log) }) {
+	if !within(quietFor, func() { machine.silence(log) }) {
 		log.Warn("a network interface does not go down, going on without it", "waited", quietFor)
 	}
-	return unix.Reboot(int(how))
+	return machine.reboot(int(how))
 }
 
 // Sync writes what is in memory to the disks. It reports whether that was done in time; if not,
 // it is in the log too.
-func Sync(log *slog.Logger) bool { return syncWithin(log, syncFor, unix.Sync) }
-
-func syncWithin(log *slog.Logger, limit time.Duration, sync func()) bool {
-	done := within(limit, sync)
+func Sync(log *slog.Logger) bool {
+	done := within(syncFor, machine.sync)
 	if !done {
-		log.Error("a disk hangs and does not accept the data that is still to be written; the agent continues without it. Look at the kernel's log", "waited", limit)
+		log.Error("a disk hangs and does not accept the data that is still to be written; the agent continues without it. Look at the kernel's log", "waited", syncFor)
 	}
 	return done
 }
