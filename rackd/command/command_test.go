@@ -130,6 +130,8 @@ func TestBounds(t *testing.T) {
 		{"--kernel-params", "--kernel-params", "quiet a=$b"},
 		{"--kernel-params", "--kernel-params", `dyndbg="file x +p"`},
 		{"", "--kernel-params", `console=ttyS0 a="b"`},
+		{"", "--kernel-params", strings.Repeat("x", 380)},
+		{"--kernel-params has 381 bytes", "--kernel-params", strings.Repeat("x", 381)},
 	} {
 		var f flags
 		parser, err := kong.New(&f, kong.Vars{"hostname": "r", "version": ""})
