@@ -234,3 +234,25 @@ func FuzzTextCannotAddCommands(f *testing.F) {
 		}
 	})
 }
+
+// The kernel cuts off the end of a command line that is too long. What it reads whole is written, and one byte more is refused.
+func TestTheLengthOfACommandLine(t *testing.T) {
+	m := netboot.Machine{UUID: "11111111-1111-4111-8111-111111111111", Order: bootorder.Ramdisk(bootorder.Load{Params: []string{"x"}})}
+	const mac = "52:54:00:00:00:01"
+	words, err := CommandLine(m, mac, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := agentapi.MaxCommandLine - len("initrd=ramdisk "+strings.Join(words, " "))
+	m.Order.Load.Params[0] += strings.Repeat("x", room)
+	if script := Write(m, mac, files); !strings.Contains(script, "initrd=ramdisk console=ttyS0 "+m.Order.Load.Params[0]+" ") {
+		t.Errorf("what fits is not written:\n%s", script)
+	}
+	m.Order.Load.Params[0] += "x"
+	if words, err := CommandLine(m, mac, files); err == nil || !strings.Contains(err.Error(), "--kernel-params") {
+		t.Errorf("one byte more: %q, %v", words, err)
+	}
+	if script := Write(m, mac, files); strings.Contains(script, "xx") || !strings.Contains(script, "nothing to boot") {
+		t.Errorf("one byte more is written:\n%s", script)
+	}
+}
