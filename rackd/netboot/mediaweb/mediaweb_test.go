@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/bootorder"
@@ -43,6 +44,9 @@ type world struct {
 	over bool // the boot is
 	load bootorder.Load
 	open int
+	log  *slog.Logger // nil: nothing is logged
+	// params are rackd's --kernel-params.
+	params []string
 	*journal
 }
 
@@ -68,11 +72,15 @@ func serve(t *testing.T, w *world) *httptest.Server {
 func serveFiles(t *testing.T, w *world, open func(id, name string) (bootmedium.File, func(), error)) *httptest.Server {
 	t.Helper()
 	w.journal = &journal{}
+	log := w.log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	loader := bootmedium.FindLoader(context.Background())
 	t.Cleanup(func() { loader.Close() })
-	s := httptest.NewServer(Handler(Config{Medium: w.medium, Open: open, Loader: loader, Journal: w, Log: slog.New(slog.DiscardHandler),
+	s := httptest.NewServer(Handler(Config{Medium: w.medium, Open: open, Loader: loader, Journal: w, Log: log,
 		Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
-			return ipxescript.Ramdisk{Kernel: "kernel", Initramfs: "ramdisk", Fingerprint: "aa", Doors: []string{"https://192.0.2.1:6386"}}
+			return ipxescript.Ramdisk{Kernel: "kernel", Initramfs: "ramdisk", Params: w.params, Fingerprint: "aa", Doors: []string{"https://192.0.2.1:6386"}}
 		}}))
 	t.Cleanup(s.Close)
 	return s
@@ -158,5 +166,32 @@ func TestFilesOfTheNodesOwn(t *testing.T) {
 	w.load.Initramfs.ID = ""
 	if res, _ := get(t, http.MethodGet, s.URL+Path(id, code), ""); res.StatusCode != 503 || w.open != 0 {
 		t.Errorf("not fetched: %d, %d files open", res.StatusCode, w.open)
+	}
+}
+
+// The kernel cuts off the end of a command line that is too long, and there is the node that the agent is to name. Such a medium is refused,
+// as a script of iPXE is, and the log says what to shorten.
+func TestACommandLineThatIsTooLong(t *testing.T) {
+	var logs bytes.Buffer
+	w := &world{log: slog.New(slog.NewTextHandler(&logs, nil)), params: []string{"quiet"}}
+	s := serve(t, w)
+	_, body := get(t, http.MethodGet, s.URL+Path(id, code), "")
+	_, line, _ := bytes.Cut(body, []byte("linux /boot/kernel "))
+	line, _, found := bytes.Cut(line, []byte("\n"))
+	if !found {
+		t.Fatal("the medium has no command line")
+	}
+	own := len("BOOT_IMAGE=/boot/kernel ") // GRUB's
+	room := agentapi.MaxCommandLine - own - len(bytes.ReplaceAll(line, []byte("'"), nil))
+	for more, status := range map[int]int{room: http.StatusOK, room + 1: http.StatusInternalServerError} {
+		logs.Reset()
+		w.params = []string{"quiet" + strings.Repeat("x", more)}
+		if res, _ := get(t, http.MethodHead, s.URL+Path(id, code), ""); res.StatusCode != status {
+			t.Errorf("%d bytes more: %d, want %d", more, res.StatusCode, status)
+		}
+		says := fmt.Sprintf("the kernel reads %d. Of them 0 are kernel_append_params of the node and %d --kernel-params", agentapi.MaxCommandLine, more+len("quiet"))
+		if refused := status != http.StatusOK; strings.Contains(logs.String(), says) != refused {
+			t.Errorf("%d bytes more: logged %s", more, &logs)
+		}
 	}
 }
