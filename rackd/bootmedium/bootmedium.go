@@ -106,6 +106,9 @@ func (l *Loader) Image(c Contents) (*Image, error) {
 	return v.layOut()
 }
 
+// LoadersParam is the word that GRUB adds to the kernel's command line.
+const LoadersParam = "BOOT_IMAGE=/" + kernelPath
+
 // grubMenu is GRUB's configuration: one entry, at once. It is padded to one size.
 func grubMenu(params []string) ([]byte, error) {
 	var b strings.Builder

@@ -194,9 +194,19 @@ func CommandLine(m netboot.Machine, mac string, r Ramdisk) ([]string, error) {
 	if l.Installer != nil {
 		list = installerParams
 	}
-	words := list(m, mac, r)
-	if n := lengthOf(words) + len(named) + 1; n > agentapi.MaxCommandLine {
-		return nil, fmt.Errorf("the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these", n, agentapi.MaxCommandLine, lengthOf(l.Params), lengthOf(r.Params))
+	return readable(list(m, mac, r), named, m, r)
+}
+
+// MediumParams are Params for a medium, whose loader adds its own word. It fails where the kernel would not read all of them.
+func MediumParams(m netboot.Machine, r Ramdisk, own string) ([]string, error) {
+	return readable(Params(m, r), own, m, r)
+}
+
+// readable fails for words of a command line, with one of the loader's own, that the kernel would cut off.
+func readable(words []string, own string, m netboot.Machine, r Ramdisk) ([]string, error) {
+	if n := lengthOf(words) + len(own) + 1; n > agentapi.MaxCommandLine {
+		return nil, fmt.Errorf("the command line of the ramdisk's kernel has %d bytes, and the kernel reads %d. Of them %d are kernel_append_params of the node and %d --kernel-params of rackd: shorten these",
+			n, agentapi.MaxCommandLine, lengthOf(m.Order.Load.Params), lengthOf(r.Params))
 	}
 	return words, nil
 }

@@ -136,7 +136,11 @@ func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, 
 		}
 	}()
 	ramdisk := c.Ramdisk(m.Machine)
-	contents := bootmedium.Contents{Params: ipxescript.Params(m.Machine, ramdisk), NetworkData: m.Node.NetworkData}
+	params, err := ipxescript.MediumParams(m.Machine, ramdisk, bootmedium.LoadersParam)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	contents := bootmedium.Contents{Params: params, NetworkData: m.Node.NetworkData}
 	kernel, initramfs := ramdisk.Files(m.Load.Rescue)
 	for _, f := range []struct {
 		of   bootorder.File
