@@ -8,7 +8,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
-// Ironic passes over a disk that does not show the property of a hint, whatever the operator: no serial number is not another serial number.
+// Ironic passes over a disk that does not show the property of a hint, whatever the operator:
+// no serial number is not another serial number.
 func TestADiskThatHidesAPropertyFitsNoHint(t *testing.T) {
 	hides := agentapi.Disk{Name: "/dev/sda", Size: 100 << 30}
 	shows := agentapi.Disk{Name: "/dev/sdb", Size: 200 << 30, Serial: "B", Model: "B", Vendor: "B", HCTL: "0:0:1:0", Tran: "sas",

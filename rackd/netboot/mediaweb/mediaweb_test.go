@@ -169,8 +169,8 @@ func TestFilesOfTheNodesOwn(t *testing.T) {
 	}
 }
 
-// The kernel cuts off the end of a command line that is too long, and there is the node that the agent is to name. Such a medium is refused,
-// as a script of iPXE is, and the log says what to shorten.
+// The kernel cuts off the end of a command line that is too long, and there is the node that the agent is to name.
+// Such a medium is refused, as a script of iPXE is, and the log says what to shorten.
 func TestACommandLineThatIsTooLong(t *testing.T) {
 	var logs bytes.Buffer
 	w := &world{log: slog.New(slog.NewTextHandler(&logs, nil)), params: []string{"quiet"}}
