@@ -65,6 +65,8 @@ func TestThePageOfDisks(t *testing.T) {
 	hint := func(key string, value any) map[string]any { return map[string]any{key: value} }
 	wwn := map[string]string{"wwid": "naa.600508b1001c0123456789abcdef0123"}
 	kept := map[string]string{"serial": "K", "wwid": "naa.600508b1001c0123456789abcdef0123"}
+	// Page 0x89 has the model of an ATA drive, the second character of each two first.
+	ata := map[string]string{"device/vendor": "ATA", "device/model": "SAMSUNG MZ7LH960", "device/vpd_pg89": "\x00\x89" + strings.Repeat("\x00", 112) + "ASSMNU GZML79H06AHRJ0-0050" + strings.Repeat(" ", 14)}
 	const port1, port10 = "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block", "sys/devices/pci0000:00/0000:00:1f.2/ata2/host1/target1:0:0/1:0:0:0/block"
 	type machine struct {
 		disks  []block // the last is the row's
@@ -88,6 +90,7 @@ func TestThePageOfDisks(t *testing.T) {
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1"}}}, root: hint("size", "> 1")},
 		},
 		"removable and named":              {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S")}},
+		"removable, not excluded":          {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "s!= OTHER")}},
 		"removable, named by the instance": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"removable": "1", "serial": "S"}}}, root: hint("serial", "S"), byInstance: true}},
 		"may be a path to a kept disk": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "place": port1}}, {"sdb", 10 * gib, map[string]string{"serial": "K", "place": port10}}},
 			skip: []any{hint("hctl", "0:0:0:0")}}},
@@ -95,6 +98,11 @@ func TestThePageOfDisks(t *testing.T) {
 			{disks: []block{big, {"sda", 10 * gib, kept}}, skip: []any{hint("serial", "K")}},
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "ro": "1"}}}, skip: []any{hint("serial", "K")}},
 			{disks: []block{big, {"sda", 0, map[string]string{"serial": "K"}}}, skip: []any{hint("serial", "K")}},
+			{disks: []block{big, {"sda", 10 * gib, kept}}, skip: []any{hint("serial", "600508b1001c0123456789abcdef0123")}}, // as Ironic shows it
+			{disks: []block{big, {"sda", 10 * gib, ata}}, skip: []any{hint("model", "SAMSUNG MZ7LH960HAJR-00005")}},
+			{disks: []block{big, {"sda", 10 * gib, ata}}, skip: []any{hint("model", "SAMSUNG MZ7LH960")}},
+			{disks: []block{big, {"sda", 10 * gib, ata}}, skip: []any{hint("model", "<in>hajr")}},
+			{disks: []block{big, {"sda", 10*gib + 1, nil}}, skip: []any{map[string]any{"size": "<range-in>( 10 11 )"}}},
 		},
 		"all kept": {
 			{disks: []block{{"sda", 0, map[string]string{"serial": "K"}}, {"sdb", 10 * gib, map[string]string{"ro": "1", "device/model": "BMC"}}}, skip: []any{hint("serial", "K"), hint("model", "BMC")}},
@@ -103,6 +111,7 @@ func TestThePageOfDisks(t *testing.T) {
 		"path to a kept disk": {
 			{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, wwn}}, skip: []any{hint("serial", "K")}},
 			{disks: []block{big, {"sda", 10 * gib, map[string]string{"ro": "1", "serial": "K", "wwid": wwn["wwid"]}}, {"sdb", 10 * gib, wwn}}, skip: []any{hint("serial", "K")}},
+			{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, map[string]string{"ro": "1", "wwid": wwn["wwid"]}}}, skip: []any{hint("serial", "K")}},
 		},
 		"read-only path":     {{disks: []block{big, {"sda", 10 * gib, wwn}, {"sdb", 10 * gib, map[string]string{"ro": "1", "wwid": wwn["wwid"]}}}}},
 		"none":               {{disks: []block{{"sda", 10 * gib, map[string]string{"removable": "1"}}}}, {disks: []block{{"nvme0c0n1", 10 * gib, map[string]string{"hidden": "1"}}}}, {disks: []block{{"sr0", 10 * gib, nil}}}},
@@ -114,6 +123,13 @@ func TestThePageOfDisks(t *testing.T) {
 				skip: []any{hint("by_path", "/dev/disk/by-path/pci-0000:3b:00.0-nvme-1")}},
 			{disks: []block{big, {"sda", 10 * gib, nil}}, skip: []any{hint("serial", "K")}},
 		},
+		"kept by a pattern, or not": {
+			{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, nil}}, skip: []any{hint("serial", "<in> k")}},
+			{disks: []block{big, {"sda", 10 * gib, kept}, {"sdb", 10 * gib, nil}}, skip: []any{hint("serial", "s!= BIG")}},
+			{disks: []block{big, {"sda", 10 * gib, ata}, {"sdb", 10 * gib, nil}}, skip: []any{hint("model", "s!= SSD")}},
+			{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "K", "ro": "1"}}, {"sdb", 10 * gib, nil}}, skip: []any{hint("serial", "<in> k")}},
+		},
+		"hides a property":        {{disks: []block{big, {"sda", 10 * gib, nil}}, root: hint("serial", "s!= OTHER")}, {disks: []block{big, {"sda", 10 * gib, nil}}, root: hint("serial", "s<= ZZ")}},
 		"one name, several disks": {{disks: []block{big, {"sda", 10 * gib, map[string]string{"serial": "S1", "wwid": wwn["wwid"]}}, {"sdb", 10 * gib, map[string]string{"serial": "S2", "wwid": wwn["wwid"]}}}}},
 		"second path":             {{disks: []block{big, {"sda", 10 * gib, wwn}, {"sdb", 10 * gib, wwn}}}},
 		"missing":                 {{disks: []block{big, {"sda", 10 * gib, nil}}, known: []agentapi.KnownDisk{{Serial: "BIG", Size: 900 * gib * 512}, {Serial: "GONE", Size: 7}}}},
