@@ -32,12 +32,15 @@ type stage struct {
 	uncut   string        // the step that an abort must not cut short
 	stuck   time.Duration // for so long its BMC takes no order of power, and then refuses it
 	network bool          // the ramdisk comes from the network, and no medium is inserted
+	noBoot  bool          // its boot interface refuses the node's fields, and no other does
+	deaf    bool          // its system does not hear that it is to switch itself off
 	faults  faults
 	runs    string // what the machine runs, empty when it is off
 	moved   bool   // its power was written
 	medium  string // the ramdisk's: "in", "out", or empty where nobody has put it in
 	gets    string // what a boot gets: "ramdisk", "instance", or empty
 	readied bool   // the ramdisk was prepared
+	rescued bool   // a rescue before has left the machine in the ramdisk
 	cleaned int    // how often it was cleaned up since
 	pulled  bool   // a medium was taken out of a machine that ran from it
 }
@@ -53,6 +56,13 @@ type faults struct {
 type byMedium struct{ *stage }
 
 func (byMedium) BootsFromMedium() bool { return true }
+
+func (b byMedium) Validate(*node.Document) error {
+	if b.noBoot {
+		return driver.ErrInvalid
+	}
+	return b.invalid
+}
 
 func (s *stage) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactReadied] = "yes" // as bringup does
@@ -107,6 +117,9 @@ func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, 
 	if target == driver.PowerOff && s.runs == aRamdisk && s.faults.staysOn > 0 {
 		s.faults.staysOn--
 		return cmp.Or(f.Check(), errors.New("the BMC refuses it"))
+	}
+	if s.deaf && (target == driver.SoftPowerOff || target == driver.SoftReboot) {
+		return f.Check()
 	}
 	if err := s.machine.SetPower(ctx, f, n, target); err != nil {
 		return err
@@ -257,11 +270,15 @@ type ending struct {
 	args      work.Args
 	fails     string // step
 	invalid   bool
+	noBoot    bool          // the boot interface refuses the fields, and no other does
 	outOfBand bool          // the inspection
 	abort     time.Duration // after the beginning; 0: not
 	dies      time.Duration // the owner, after the beginning
 	noOff     bool          // disable_power_off
+	unclean   bool          // the node does without automated cleaning
 	stuck     bool          // the BMC takes no order of power
+	unread    bool          // the BMC does not tell the power
+	deaf      bool          // the machine does not switch itself off
 	once      bool          // a second run of it succeeds
 	hangs     string        // the step that ends at its deadline
 	uncut     string        // the step that an abort must not cut short
@@ -269,7 +286,7 @@ type ending struct {
 	later     bool          // central shows the abort once the flow has ended
 	network   bool          // the ramdisk comes from the network
 	faults    faults        // of the BMC once the machine runs the ramdisk
-	diesAt    string        // the failpoint at which the owner dies
+	diesAt    string        // the failpoint at which the owner dies, and the end of its detail if that counts
 	starts    string        // what the machine runs before; empty: it is off
 	differs   string        // where Ironic does otherwise, and why
 }
@@ -292,10 +309,26 @@ func play(t *testing.T, e ending) (row []string) {
 	return row
 }
 
+// hardware is a registry with the stage's interfaces.
+func (s *stage) hardware(t *testing.T, outOfBand bool) *driver.Registry {
+	t.Helper()
+	of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
+	boot := of(byMedium{s})
+	if s.network {
+		boot = of(s)
+	}
+	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": of(s), "management": of(s), "boot": boot,
+		"deploy": of(s), "inspect": of(inspects{s, outOfBand}), "rescue": of(rescues{s})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reg
+}
+
 // perform lets a flow end so, in a bubble.
 func perform(t *testing.T, e ending) (*stage, *shelf) {
 	t.Helper()
-	m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, once: e.once, hangs: e.hangs, uncut: e.uncut, runs: e.starts, network: e.network, faults: e.faults}
+	m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, once: e.once, hangs: e.hangs, uncut: e.uncut, runs: e.starts, network: e.network, deaf: e.deaf, noBoot: e.noBoot, faults: e.faults}
 	if e.starts != "" {
 		m.machine.power = driver.PowerOn
 	}
@@ -305,19 +338,22 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	if e.invalid {
 		m.invalid = driver.ErrInvalid
 	}
-	of := func(impl driver.Interface) []driver.Named { return []driver.Named{{Name: "m", Impl: impl}} }
-	boot := of(byMedium{m})
-	if e.network {
-		boot = of(m)
+	if e.unread {
+		m.readErr = func() error { return errors.New("the BMC does not tell it") }
 	}
-	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": of(m), "management": of(m), "boot": boot,
-		"deploy": of(m), "inspect": of(inspects{m, e.outOfBand}), "rescue": of(rescues{m})}})
-	if err != nil {
-		t.Fatal(err)
+	switch e.starts {
+	case anInstance:
+		m.gets = "instance"
+	case aRamdisk:
+		m.gets, m.medium, m.rescued = "ramdisk", "in", true
 	}
+	reg := m.hardware(t, e.outOfBand)
 	s := newShelf()
 	oneNode(s)
 	s.nodes[nodeA].DisablePowerOff = e.noOff
+	if e.unclean {
+		s.nodes[nodeA].AutomatedClean = new(bool)
+	}
 	owner := owned("a")
 	begin := func(name string) (*members, func()) {
 		owner.Store(name)
@@ -327,8 +363,9 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	held, kill := begin("a")
 	if e.diesAt != "" {
 		died, buried := make(chan struct{}, 1), make(chan struct{})
-		restore, err := failpoint.Set(e.diesAt, func(string) {
-			if held.held.Swap(false) {
+		at, place, _ := strings.Cut(e.diesAt, " ")
+		restore, err := failpoint.Set(at, func(detail string) {
+			if strings.HasSuffix(detail, place) && held.held.Swap(false) {
 				died <- struct{}{}
 				<-buried
 			}
@@ -397,7 +434,7 @@ func (s *stage) ofMachine() []string {
 	agent := "–"
 	if s.runs == aRamdisk {
 		agent = "runs"
-	} else if s.readied {
+	} else if s.readied || s.rescued {
 		agent = "gone"
 	}
 	medium := s.medium

@@ -25,11 +25,15 @@ func (c *Catalog) CheckChange(ch *work.Change, n *node.Document, hw *driver.Hard
 	return err
 }
 
-// Bootable refuses a flow that boots the ramdisk on a node whose boot interface cannot.
+// Bootable refuses a flow that boots the ramdisk on a node whose boot interface cannot. What comes behind a step that moves the
+// state is judged once that has ended: an undeploy takes the instance off first, whatever may become of the cleaning.
 func Bootable(t *driver.Task, steps []Step) error {
 	for _, s := range steps {
-		if s.Boots {
+		switch {
+		case s.Boots:
 			return validFields(t, "boot")
+		case s.Then != "":
+			return nil
 		}
 	}
 	return nil

@@ -22,6 +22,11 @@ func (r *Runner) runSteps(ctx context.Context, steps []flow.Step) error {
 	var ended *flow.Step // the step before, whose end the next checkpoint tells
 	for ; i < len(steps); i++ {
 		s := steps[i]
+		if i > 0 && steps[i-1].Then != "" && r.doc.Checkpoint.Step != s.ID() {
+			if err := flow.Bootable(r.task, steps[i:]); err != nil {
+				return err
+			}
+		}
 		r.show(steps, i)
 		if err := r.abortsNow(s); err != nil {
 			return err
