@@ -1,11 +1,15 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -68,6 +72,67 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 				if w, err := b.Store.Work(t.Context(), n.WorkID); err != nil || w.Args.From != c.from || w.Args.Steps[0].Args["password"] == nil {
 					t.Errorf("work %+v, %v", w, err)
 				}
+			}
+		})
+	}
+}
+
+// The steps of the deploy templates that match the instance's traits are judged too. One that the rack refuses
+// is a 400 that changes nothing.
+func TestStepsOfDeployTemplatesAreJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		verb   string
+		from   provision.State
+		traits any // of the instance
+		want   int // status; 0: accepted
+	}{
+		"deploy":                         {"active", provision.Available, []any{"CUSTOM_A"}, http.StatusBadRequest},
+		"rebuild":                        {"rebuild", provision.Active, []any{"CUSTOM_A"}, http.StatusBadRequest},
+		"a template that does not match": {"active", provision.Available, []any{"CUSTOM_B"}, 0},
+		"no traits":                      {"active", provision.Available, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				if err := tx.SetTraits(ctx, node, []string{"CUSTOM_A", "CUSTOM_B"}); err != nil {
+					return err
+				}
+				return tx.InsertDeployTemplate(ctx, &store.DeployTemplate{UUID: uuid.NewString(), Name: "CUSTOM_A",
+					Steps: []store.ListedStep{{Interface: "deploy", Step: "typo", Args: map[string]any{"name": "hidden", "seconds": 3.0}, Rank: 70}}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.put(c.from, provision.NoState, func(n *store.Node) { n.InstanceInfo = map[string]any{"traits": c.traits} })
+			var asked ask.Flow
+			b.Ask = asker(func(q ask.Request) (json.RawMessage, error) {
+				if err := json.Unmarshal(q.Args, &asked); err != nil {
+					t.Error(err)
+				}
+				if slices.ContainsFunc(asked.Steps, func(s work.Step) bool { return s.Step == "typo" }) {
+					return json.RawMessage(`{"steps":{"result":false,"reason":"no such step"}}`), nil
+				}
+				return json.RawMessage(`{"steps":{"result":true}}`), nil
+			})
+			before, told := b.node(), b.told.Load()
+			err = b.verb(c.verb, func(p *Provision) {
+				p.Steps = []work.Step{{Interface: "deploy", Step: "own", Priority: 60}}
+			})
+			if status(err) != c.want || c.want == 0 && err != nil || err != nil && !strings.Contains(err.Error(), "no such step") {
+				t.Fatalf("%v, want status %d", err, c.want)
+			}
+			after := b.node()
+			if c.want == 0 {
+				if len(asked.Steps) != 1 || after.WorkID == "" {
+					t.Errorf("asked about %+v; work %q", asked.Steps, after.WorkID)
+				}
+				return
+			}
+			if after.ProvisionState != c.from || after.Generation != before.Generation || after.WorkID != "" || after.LastError != "" || b.told.Load() != told {
+				t.Errorf("the node is in %q with work %q, generation %d to %d", after.ProvisionState, after.WorkID, before.Generation, after.Generation)
+			}
+			if len(asked.Steps) != 2 || asked.Steps[1].Priority != 70 || asked.Steps[1].Args["name"] != nil || asked.Steps[1].Args["seconds"] != 3.0 {
+				t.Errorf("asked about %+v", asked.Steps)
 			}
 		})
 	}
