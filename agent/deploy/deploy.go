@@ -222,7 +222,7 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id st
 	return table.ID(), d.reread(out)
 }
 
-// otherSectors refuses an MBR that was made for sectors of 512 bytes, on a disk of larger ones: it does not say which it counts, but its
+// otherSectors refuses an MBR that was made for sectors of 512 bytes, on a disk of larger ones. It does not say which it counts. But its
 // partitions lie behind the image's end as the disk counts, and within the image as it was made.
 func otherSectors(out *disk.Disk, table partition.Table, imageBytes int64) error {
 	if table.Kind() != partition.MBR || out.SectorSize() == 512 {

@@ -8,9 +8,9 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// A rackd reboots a machine beside a service that holds: it is off in between. Until the end of that is told a rackd works on the node, whatever its
-// state. A DELETE must not take the work from the rackd in the middle; Ironic answers that the node is locked. Once the reboot has ended it
-// is accepted, as docs/flows.md says of a flow that is held.
+// A rackd reboots a machine beside a service that holds: it is off in between. Until the end of that is told, a rackd works on the
+// node. A DELETE must not take the work from the rackd in the middle. Ironic answers that the node is locked. Once the reboot has
+// ended it is accepted, as docs/flows.md says of a flow that is held.
 func TestDeleteWaitsForARebootBesideAHold(t *testing.T) {
 	b := newBench(t)
 	b.addNode()

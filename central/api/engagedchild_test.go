@@ -6,8 +6,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// While a step of its parent's is to run on a child, the child is driven as it was when that was accepted: what a node of its own work
-// refuses with 409 (Node … is locked), and Ironic by the lock that the step takes of the child.
+// While a step of its parent's is to run on a child, the child is driven as it was when that was accepted. A node with work of its own
+// refuses such changes with 409. Ironic refuses them by the lock that the step takes of the child.
 func TestHowAnEngagedChildIsDrivenStays(t *testing.T) {
 	b := newBench(t)
 	b.addNode()

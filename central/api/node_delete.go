@@ -23,7 +23,7 @@ func (s *Server) deleteNode(r *Request) (Reply, error) {
 		if err := dispatch.Engaged(ctx, tx, n); err != nil {
 			return err
 		}
-		if s.ownerName(n) != "" { // else nobody is left to end it
+		if s.ownerName(n) != "" { // else no rackd is left to end it
 			if err := dispatch.Underway(ctx, tx, n); err != nil {
 				return err
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// An undeploy takes the place of a service whose step runs on a child. The rack waits until the child's BMC has ended (conductor.await_bmc):
-// until the undeploy is over nothing else may be asked of the child.
+// An undeploy takes the place of a service whose step runs on a child. The rack waits until the child's BMC has ended
+// (conductor.await_bmc). Until the undeploy is over nothing else may be asked of the child.
 func TestAChildStaysEngagedWhileAnUndeployWaitsForItsBMC(t *testing.T) {
 	const child = "99999999-9999-4999-8999-999999999999"
 	b := newBench(t)

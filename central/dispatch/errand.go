@@ -15,7 +15,7 @@ func errandOpen(n *store.Node, open *store.Work) bool {
 	return (&work.Document{Verb: open.Verb, Args: open.Args}).Errand() != "" && n.PowerObservedGeneration < open.Generation
 }
 
-// Underway is the refusal of a request that would take n away from a rackd which does something to the machine beside n's flow; nil: none does.
+// Underway refuses what would take n away from a rackd that does something to the machine beside n's flow; nil: none does.
 func Underway(ctx context.Context, tx *store.Tx, n *store.Node) error {
 	if n.WorkID == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// That an instance is gone is told when it is torn down, again after a takeover, and at the end. What somebody sets for the next instance
+// That an instance is gone is told when it is torn down, again after a takeover, and at the end. What is set for the next instance
 // in the cleaning between stays.
 func TestWhatIsSetInACleaningStays(t *testing.T) {
 	f := newFixture(t)

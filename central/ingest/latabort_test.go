@@ -12,8 +12,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// An abort comes when the rack has ended the inspection: it "ends as without that and says that the abort came too late" (docs/flows.md). So what
-// was found is processed as without it. It is the abort's work that tells of the end.
+// An abort comes when the rack has ended the inspection. It "ends as without that and says that the abort came too late"
+// (docs/flows.md). So what was found is processed as without it. It is the abort's work that tells of the end.
 func TestAnInspectionThatAnAbortIsTooLateForIsProcessed(t *testing.T) {
 	f := newFixture(t)
 	n, w := f.inspect("n")

@@ -25,7 +25,8 @@ func TestABareServiceAfterAHoldInTheRamdisk(t *testing.T) {
 		return tx.UpdateObservation(ctx, n)
 	})
 	r.now = r.now.Add(time.Minute)
-	// What central/dispatch makes of {"target": "service", "disable_ramdisk": true} in service hold: InRamdisk is left to the rack (work.Document.Inherit).
+	// What central/dispatch makes of {"target": "service", "disable_ramdisk": true} in service hold. InRamdisk is left to the rack
+	// (work.Document.Inherit).
 	r.begin(work.Service, provision.Servicing, provision.Active, work.Args{From: provision.ServiceHold, DisableRamdisk: true, Steps: []work.Step{{Interface: "firmware", Step: "update"}}})
 	r.pass(r.watchdog(), 2*time.Hour)
 	n := r.node()

@@ -6,8 +6,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
-// A hint that excludes a disk by one of its names excludes it, also where the disk has a second name that differs: the older form of by_path,
-// or the WWN with its vendor's extension. In Ironic each property is one text, and "s!=" is its opposite.
+// A hint that excludes a disk by one of its names excludes it, also where the disk has a second name that differs. Such is the older
+// form of by_path, or the WWN with its vendor's extension. In Ironic each property is one text, and "s!=" is its opposite.
 func TestAnExcludedDiskIsNotChosenByItsSecondName(t *testing.T) {
 	sata := []agentapi.Disk{
 		{Name: "/dev/sda", Size: 8 << 30, Serial: "A", Tran: "sata", ByPath: "/dev/disk/by-path/pci-0000:00:17.0-ata-1.0"},

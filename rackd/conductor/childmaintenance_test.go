@@ -11,8 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A child goes into maintenance while its BMC writes firmware for a step of its parent. Nothing is written to the child from then on. To look how
-// far its BMC is touches nothing: the flow must not end, and forget what the BMC does, before that has ended.
+// A child goes into maintenance while its BMC writes firmware for a step of its parent. Nothing is written to the child from then on.
+// To look how far its BMC is touches nothing: the flow must not end, and forget what the BMC does, before that has ended.
 func TestAChildInMaintenanceIsLookedAfterWhileItsBMCIsAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{power: driver.PowerOn, clean: []driver.Step{flashing(20*time.Minute, func(time.Duration) string { return "writing firmware, 30 %" }, nil)}}

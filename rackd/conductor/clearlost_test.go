@@ -28,8 +28,8 @@ func (d dying) Publish(ctx context.Context, e work.Event) error {
 	return d.eyes.Publish(ctx, e)
 }
 
-// A rackd dies when it has written that an instance is torn down, and before it has told central to forget the instance. Whoever goes on
-// with the undeploy, and with what aborts its cleaning, tells it: the node is another tenant's next.
+// A rackd dies when it has written that an instance is torn down, and before it has told central to forget the instance. The rackd
+// that goes on with the undeploy, or with what aborts its cleaning, tells it: the node is another tenant's next.
 func TestATornDownInstanceIsForgottenAfterATakeoverAndAnAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string

@@ -25,8 +25,8 @@ func (l losing) Publish(ctx context.Context, e work.Event) error {
 }
 
 // The bus loses that a request beside a hold has ended. States are told again every five minutes, ends of works every minute, secrets too.
-// Until central knows of this end, it refuses with 409 to let the flow go, to switch the machine and to abort a step that must not be
-// cut, and a hold has no deadline (central/dispatch.openFlow).
+// Until central knows of this end, it refuses with 409 to let the flow go and to switch the machine. So it does with an abort of a
+// step that must not be cut. A hold has no deadline (central/dispatch.openFlow).
 func TestTheEndOfARequestBesideAHoldIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Int32

@@ -11,8 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A rackd dies in the first step of a rebuild, which has switched the running instance off. Its successor is of another version and lacks a later
-// step of the list, so that it cannot run the flow. The machine counts as touched all the same, as where the successor has the list.
+// A rackd dies in the first step of a rebuild, which has switched the running instance off. Its successor is of another version, lacks a
+// later step of the list, and cannot run the flow. The machine counts as touched all the same, as where the successor has the list.
 func TestASuccessorWithFewerStepsKnowsThatTheMachineWasTouched(t *testing.T) {
 	for _, fewer := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,9 @@ func TestASuccessorWithFewerStepsKnowsThatTheMachineWasTouched(t *testing.T) {
 				return driver.Outcome{}, ctx.Err()
 			}}
 			fails := off
-			fails.Run = func(context.Context, *driver.Task) (driver.Outcome, error) { return driver.Outcome{}, driver.ErrInvalid }
+			fails.Run = func(context.Context, *driver.Task) (driver.Outcome, error) {
+				return driver.Outcome{}, driver.ErrInvalid
+			}
 			var log []string
 			m := &machine{power: driver.PowerOn, deploy: []driver.Step{off, did("newer", &log)}}
 			s := newShelf()
