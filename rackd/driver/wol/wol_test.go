@@ -107,7 +107,10 @@ func TestPackets(t *testing.T) {
 			t.Errorf("packet %d is %x, want %x", i, got[i], want)
 		}
 	}
-	if gap := c.when[1].Sub(c.when[0]); gap < 20*time.Millisecond {
+	c.mu.Lock()
+	gap := c.when[1].Sub(c.when[0])
+	c.mu.Unlock()
+	if gap < 20*time.Millisecond {
 		t.Errorf("%s between the packets", gap)
 	}
 	if f.Checks.Load() != 2 {
