@@ -43,7 +43,7 @@ func loop4K(t *testing.T, file string) string {
 		dev.Close()
 	})
 	if err := unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_BLOCK_SIZE, 4096); err != nil {
-		t.Skipf("sectors of 4 KiB: %v", err)
+		t.Skipf("not run: a loop device with sectors of 4 KiB: %v", err)
 	}
 	return path
 }
@@ -59,7 +59,7 @@ func TestAnImageWithAnMBROnADiskOfLargerSectors(t *testing.T) {
 	}
 	dev := loop4K(t, path)
 	if dev == "" {
-		t.Skip("no loop device")
+		t.Skip("not run: a loop device wants root")
 	}
 	d.Machine = both{{Name: dev, Size: big}}
 	got, err := d.Prepare(t.Context(), p, ignore)

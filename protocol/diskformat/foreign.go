@@ -80,8 +80,7 @@ func vhd(footer []byte) (int64, error) {
 	return int64(size), nil
 }
 
-// vdi reads the header of a VirtualBox image, of QEMU's block/vdi.c.
-// vdi reads a header; fileSize is that of the file.
+// vdi reads the header of a VirtualBox image, of QEMU's block/vdi.c. fileSize is that of the whole file, in bytes.
 func vdi(head []byte, fileSize int64) (int64, error) {
 	if len(head) < HeadLen {
 		return 0, refuse(VDI, "the file ends after %d bytes", len(head))
