@@ -138,6 +138,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 	case end := <-power.asked:
 		p.log.Info("the machine's run ends", "by", end)
 		told.await(ctx, runner)
+		answerAll(ctx, server)
 		return end, nil
 	}
 }

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/ironyard/ironyard/agent/session"
@@ -46,4 +47,12 @@ func (t told) await(ctx context.Context, commands session.Commands) {
 			return
 		}
 	}
+}
+
+// answerAll ends server once the requests under way have their answers: the command that ends the
+// machine's run has one, too. A client that does not read its answer keeps the machine for grace at most.
+func answerAll(ctx context.Context, server *http.Server) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	_ = server.Shutdown(ctx) // what is left after that is closed
 }

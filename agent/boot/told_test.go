@@ -1,6 +1,9 @@
 package boot
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,5 +45,30 @@ func TestRunEndsOnceItIsTold(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The command that ends the machine's run is answered, too: its handler may still be at it when the run ends.
+func TestTheLastCommandIsAnswered(t *testing.T) {
+	begun, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-answer
+		io.WriteString(w, "done")
+	}))
+	defer server.Close()
+	go func() {
+		<-begun
+		time.AfterFunc(50*time.Millisecond, func() { close(answer) })
+		answerAll(t.Context(), server.Config)
+		server.Config.Close()
+	}()
+	resp, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "done" {
+		t.Errorf("answered %q, %v", text, err)
 	}
 }
