@@ -46,10 +46,21 @@ func endsService(n *store.Node, t provision.Transition) bool {
 	return known && s.Ramdisk
 }
 
-// leftInRamdisk reports whether a service that has failed has left the machine in the ramdisk.
-func leftInRamdisk(n *store.Node) bool {
-	booted, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool)
-	return booted
+// leftInRamdisk reports whether the service before, which has failed or is held, has left the machine in the ramdisk. Racks go by
+// the checkpoint of one that is held; this is for central, where no rackd lives to tell of the new one.
+func leftInRamdisk(ctx context.Context, tx *store.Tx, n *store.Node, from provision.State) (bool, error) {
+	switch from {
+	case provision.ServiceFail:
+		booted, _ := n.DriverInternalInfo[work.ServiceRamdisk].(bool)
+		return booted, nil
+	case provision.ServiceHold:
+		open, err := tx.OpenWork(ctx, n.UUID)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil && (open.Args.InRamdisk || !open.Args.DisableRamdisk && n.ToldOfRamdisk()), err
+	}
+	return false, nil
 }
 
 // aborting puts into w, which takes the place of n's open work, which flow it ends: the rack

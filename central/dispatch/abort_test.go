@@ -89,3 +89,50 @@ func TestAServiceAfterOneThatFailedInTheRamdisk(t *testing.T) {
 		}
 	}
 }
+
+// A service takes the place of one that is held. Should central have to end it, its row says where that one has left the machine: the
+// list of the new steps does not.
+func TestAServiceInAHoldsPlaceKnowsWhereTheMachineIs(t *testing.T) {
+	told := func(needs ...bool) map[string]any {
+		var steps []any
+		for _, n := range needs {
+			steps = append(steps, map[string]any{"interface": "deploy", "step": "x", "requires_ramdisk": n})
+		}
+		return map[string]any{"service_steps": steps, "service_step_index": len(needs) - 1}
+	}
+	for name, c := range map[string]struct {
+		held work.Args
+		told map[string]any
+		want bool
+	}{
+		"in the ramdisk":                   {work.Args{}, told(true, false), true},
+		"before the ramdisk":               {work.Args{}, told(false), false},
+		"with disable_ramdisk":             {work.Args{DisableRamdisk: true}, told(true), false},
+		"where one before it has left it":  {work.Args{DisableRamdisk: true, InRamdisk: true}, told(false), true},
+		"before any of its steps was told": {work.Args{}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.put(provision.ServiceHold, provision.Active, nil)
+			b.open(&store.Work{Verb: work.Service, Args: c.held})
+			err := b.Store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, node)
+				if err != nil {
+					return err
+				}
+				n.DriverInternalInfo = c.told
+				return tx.UpdateObservation(ctx, n)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := []work.Step{{Interface: "deploy", Step: "y"}}
+			if err := b.verb("service", func(p *Provision) { p.Steps, p.DisableRamdisk = steps, true }); err != nil {
+				t.Fatal(err)
+			}
+			if w, err := b.Store.Work(t.Context(), b.node().WorkID); err != nil || w.Args.From != provision.ServiceHold || w.Args.InRamdisk != c.want {
+				t.Errorf("%+v, %v", w, err)
+			}
+		})
+	}
+}

@@ -241,7 +241,11 @@ func (d *Dispatcher) accept(ctx context.Context, tx *store.Tx, n *store.Node, ow
 	if w.Args.Steps, err = d.sealSteps(n, w.ID, w.Args.Steps); err != nil {
 		return err
 	}
-	w.Args.InRamdisk = t.Event == provision.EventService && from == provision.ServiceFail && leftInRamdisk(n)
+	if t.Event == provision.EventService {
+		if w.Args.InRamdisk, err = leftInRamdisk(ctx, tx, n, from); err != nil {
+			return err
+		}
+	}
 	if t.Event == provision.EventAbort {
 		if err := aborting(ctx, tx, n, w); err != nil {
 			return err

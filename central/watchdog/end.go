@@ -78,8 +78,7 @@ func fail(n *store.Node, text string, now time.Time) {
 // noteRamdisk notes whether a service that has failed may have left the machine in the ramdisk. What one before has left there, and the
 // list of its steps, must not pass for this one's. One with disable_ramdisk boots none, whatever its steps were told as.
 func noteRamdisk(n *store.Node, u *store.Unfinished) {
-	// Of a service that has taken the place of one in a hold the rows may have that one's list.
-	booted := u.Args.InRamdisk || (!u.Args.DisableRamdisk || u.Args.From == provision.ServiceHold) && inRamdisk(n)
+	booted := u.Args.InRamdisk || !u.Args.DisableRamdisk && n.ToldOfRamdisk()
 	if u.Verb == work.Service {
 		for _, key := range []string{work.ServiceRamdisk, "service_steps", "service_step_index"} {
 			delete(n.DriverInternalInfo, key)
@@ -91,20 +90,6 @@ func noteRamdisk(n *store.Node, u *store.Unfinished) {
 		}
 		n.DriverInternalInfo[work.ServiceRamdisk] = booted
 	}
-}
-
-// inRamdisk reports whether a service may have booted the ramdisk: the step that was told of last, or one before it, needs that. The
-// step that runs may need none, and between two steps there is none.
-func inRamdisk(n *store.Node) bool {
-	steps, _ := n.DriverInternalInfo["service_steps"].([]any)
-	at, _ := n.DriverInternalInfo["service_step_index"].(float64)
-	for i, s := range steps {
-		step, _ := s.(map[string]any)
-		if needs, _ := step["requires_ramdisk"].(bool); needs && float64(i) <= at {
-			return true
-		}
-	}
-	return false
 }
 
 // blame puts a node into maintenance whose cleaning or service has failed, with the fault
