@@ -262,6 +262,8 @@ type Planned struct {
 	// Asked is the place in Args.Steps, counted from 1, of the step that a request asks for;
 	// its arguments are there. 0: no request asks for it.
 	Asked int `json:"a,omitempty"`
+	// Boots: the step makes the machine boot the ramdisk. A rackd that has no such step knows by it what is to be taken back.
+	Boots bool `json:"b,omitempty"`
 
 	Unknown Unknown `json:"-"`
 }

@@ -290,22 +290,23 @@ func (noMetrics) AgentRefused(string, string)              {}
 
 // machine is a hardware type whose steps the test scripts. It counts writes.
 type machine struct {
-	prepared int // for boots into the ramdisk
-	mu       sync.Mutex
-	power    driver.PowerState
-	writes   []string
-	deploy   []driver.Step
-	clean    []driver.Step
-	teardown []driver.Step
-	invalid  error
-	identity driver.Identity
-	silent   error               // instead of the identity
-	asked    int                 // how often for it
-	media    bool                // its ramdisk comes from a medium and not by the network
-	targets  []driver.PowerState // of its power interface; none: all
-	onPower  func(target driver.PowerState)
-	onRead   func()       // of the power
-	readErr  func() error // what a read of the power answers, if set
+	prepared  int // for boots into the ramdisk
+	mu        sync.Mutex
+	power     driver.PowerState
+	writes    []string
+	deploy    []driver.Step
+	clean     []driver.Step
+	teardown  []driver.Step
+	invalid   error
+	identity  driver.Identity
+	silent    error               // instead of the identity
+	asked     int                 // how often for it
+	cleanedUp int                 // how often its ramdisk
+	media     bool                // its ramdisk comes from a medium and not by the network
+	targets   []driver.PowerState // of its power interface; none: all
+	onPower   func(target driver.PowerState)
+	onRead    func()       // of the power
+	readErr   func() error // what a read of the power answers, if set
 	// powerErr, if set, is what a write of power answers; the write happens if does says so
 	powerErr func(target driver.PowerState) (err error, does bool)
 }
@@ -400,7 +401,12 @@ func (m *machine) PrepareRamdisk(context.Context, *driver.Task) error {
 	m.prepared++
 	return nil
 }
-func (*machine) CleanUpRamdisk(context.Context, *driver.Task) error  { return nil }
+func (m *machine) CleanUpRamdisk(context.Context, *driver.Task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cleanedUp++
+	return nil
+}
 func (*machine) PrepareInstance(context.Context, *driver.Task) error { return nil }
 func (*machine) CleanUpInstance(context.Context, *driver.Task) error { return nil }
 func (m *machine) DeploySteps(*node.Document) []driver.Step          { return m.deploy }

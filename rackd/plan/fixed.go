@@ -87,7 +87,7 @@ func (r *Request) gone(f driver.Flows, p work.Planned) error {
 
 // Of returns the plan's entry for s.
 func Of(s driver.Step) work.Planned {
-	return work.Planned{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Asked: s.Asked}
+	return work.Planned{Interface: s.Interface, Step: s.Name, Priority: s.Priority, Asked: s.Asked, Boots: s.Boots}
 }
 
 // key tells the entries of a plan apart, as far as they can be.

@@ -135,7 +135,16 @@ func (r *Runner) inheritTouch(steps []flow.Step) {
 	}
 	running := steps[cp.Index]
 	r.touched = r.touched || !running.Own && !running.Pure && !running.Apart
-	if running.Boots {
+	if running.Boots { // lists of rackds of before do not say so
 		r.task.Facts[driver.FactReadied] = "yes"
+	}
+}
+
+// inheritReadied notes that an owner before may have made the machine's boot into the ramdisk ready. It goes by the list in the
+// checkpoint, for this rackd may lack the step that ran.
+func (r *Runner) inheritReadied() {
+	cp := &r.doc.Checkpoint
+	if cp.Step != "" && cp.Phase != work.Ended && cp.Index < len(cp.Plan) && cp.Plan[cp.Index].Boots {
+		cp.Facts[driver.FactReadied] = "yes"
 	}
 }

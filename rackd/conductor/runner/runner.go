@@ -298,6 +298,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 // prepare resolves the node's hardware and lists the work's steps.
 func (r *Runner) prepare() ([]flow.Step, error) {
+	r.inheritReadied()
 	n, err := r.deps.Secrets.Open(r.node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w; check that central and this rackd have the same key for conductor group %q", r.node.Label(), err, r.node.Group)
