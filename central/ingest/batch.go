@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -197,7 +198,11 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 		}
 		intent, observation, emptied := n.ForgetRescue(), false, false
 		for _, e := range events {
-			cleared := e.ClearInstance && n.DriverInternalInfo[node.ClearedByKey] != e.Work // else it is said again, and the fields are the next one's
+			undeploy, err := undeployOf(ctx, tx, e)
+			if err != nil {
+				return err
+			}
+			cleared := undeploy != "" && n.DriverInternalInfo[node.ClearedByKey] != undeploy // else it is said again, and the fields are the next one's
 			if cleared {
 				if err := allocation.Drop(ctx, tx, n); err != nil {
 					return err
@@ -217,7 +222,7 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 				if n.DriverInternalInfo == nil {
 					n.DriverInternalInfo = map[string]any{}
 				}
-				n.DriverInternalInfo[node.ClearedByKey] = e.Work
+				n.DriverInternalInfo[node.ClearedByKey] = undeploy
 				emptied, observation = true, true
 			}
 			if n.Properties == nil && len(e.Properties) > 0 {
@@ -263,6 +268,19 @@ func (g *Ingest) applyRare(ctx context.Context, tx *store.Tx, fx *effects) error
 		}
 	}
 	return nil
+}
+
+// undeployOf is the work with which the undeploy began that takes an instance off a node, as e says; empty: e says no such thing. A change
+// of the machine beside its cleaning, and an abort, go on with it and say that once more.
+func undeployOf(ctx context.Context, tx *store.Tx, e *work.Event) (string, error) {
+	if !e.ClearInstance {
+		return "", nil
+	}
+	w, err := tx.Work(ctx, e.Work)
+	if err = orNone(err); err != nil || w == nil {
+		return e.Work, err
+	}
+	return cmp.Or(w.Args.Continues, e.Work), nil
 }
 
 // mergeInternal merges changes into driver_internal_info; null removes a key. It reports whether anything is

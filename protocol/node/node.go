@@ -111,7 +111,7 @@ const DisksKey = "inspected_disks"
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"
 
-// ClearedByKey is where driver_internal_info has the work that took the last instance off the node.
+// ClearedByKey is where driver_internal_info has the work with which the undeploy began that took the last instance off the node.
 const ClearedByKey = "instance_cleared_by"
 
 // These are where driver_internal_info has Document.InstanceFiles, Document.DeployBootMode and Document.SecureBootBefore.
