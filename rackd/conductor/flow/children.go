@@ -46,7 +46,9 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 				return driver.Outcome{}, err
 			}
 			if way := driver.WayToBMC(child.Node); h.Way == "" {
-				h.Way = way
+				if err := enter(ctx, t, &h, child, way); err != nil {
+					return driver.Outcome{}, err
+				}
 			} else if h.Way != way {
 				return driver.Outcome{}, fmt.Errorf("driver_info of child node %s was changed since step %s.%s began on it, so that it leads to another BMC, and nothing is asked there: put the former address back, or look at both machines",
 					child.Node.Label(), a.Interface, a.Step)
@@ -91,6 +93,17 @@ func (c *Catalog) onChildren(a driver.AskedStep) func(context.Context, *driver.T
 		}
 		return driver.Done(), nil
 	}
+}
+
+// enter saves by which way the step goes to a child, and that it begins there now: the parent may have been in maintenance since it ended
+// on the child before.
+func enter(ctx context.Context, t *driver.Task, h *family, child *driver.Task, way string) error {
+	h.Way = way
+	if h.Done > 0 && !h.begun() {
+		h.Entered = time.Now().UTC()
+		child.Entered = h.Entered
+	}
+	return t.Record.SaveHandle(ctx, h)
 }
 
 // once saves that a step which cannot be repeated runs on a child next. One that may have run there is not run again.
