@@ -96,6 +96,8 @@ func (p *Provision) mayUse(s *work.Step, children map[string]*store.Node, named 
 			return refuse(http.StatusForbidden, "Node %s is protected, and step %s is to run on it as a child of node %s", id, step, n)
 		case doc.Attended(c.Maintenance, c.Fault):
 			return refuse(http.StatusBadRequest, "Node %s is in maintenance mode, and step %s is to run on it as a child of node %s.", id, step, n)
+		case c.WorkID != "": // its rack would refuse the step; where that has ended it already, what is asked beside it would meet the step
+			return Locked(c)
 		}
 	}
 	return nil
