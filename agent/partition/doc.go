@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Disk is what a table lies on.
@@ -76,6 +77,12 @@ func Read(d Disk) (Table, error) {
 	if _, err := d.ReadAt(first, 0); err != nil {
 		return nil, fmt.Errorf("reading the partition table of disk %s: %w", d.Name(), err)
 	}
+	signed := first[510] == 0x55 && first[511] == 0xaa
+	protective := slices.Contains([]byte{first[mbrTable+4], first[mbrTable+20], first[mbrTable+36], first[mbrTable+52]}, mbrProtective)
+	// Kernel, firmware and blkid believe a GPT only with a protective entry. Without one it was left behind by a table before.
+	if signed && !protective {
+		return readMBR(d, first)
+	}
 	if hasGPT(d, d.SectorSize()) {
 		return readGPT(d)
 	}
@@ -85,10 +92,10 @@ func Read(d Disk) (Table, error) {
 				other, d.Name(), d.SectorSize())
 		}
 	}
-	if first[510] != 0x55 || first[511] != 0xaa {
-		return nil, fmt.Errorf("disk %s: %w", d.Name(), ErrNone)
+	if protective && signed {
+		return nil, fmt.Errorf("GPT of disk %s is damaged: it has a protective MBR and no header", d.Name())
 	}
-	return readMBR(d, first)
+	return nil, fmt.Errorf("disk %s: %w", d.Name(), ErrNone)
 }
 
 func hasGPT(d Disk, sector int64) bool {
