@@ -58,6 +58,10 @@ func Sniff(head []byte) string {
 
 // Compression names the compression that the first bytes of a file show; empty for none.
 func Compression(head []byte) string {
+	// Parallel compressors put frames before the data that decompressors skip: magic 0x184D2A50 to 0x184D2A5F (RFC 8878, section 3.1.2).
+	if len(head) >= 4 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18" {
+		return Zstd
+	}
 	for _, c := range compressions {
 		if bytes.HasPrefix(head, []byte(c.magic)) {
 			return c.name

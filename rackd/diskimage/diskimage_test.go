@@ -113,6 +113,7 @@ func TestWhatStaysAsItIs(t *testing.T) {
 		"raw in gzip":     {packed(t, "gzip", raw), "", "", "raw", "gzip"},
 		"raw in xz":       {packed(t, "xz", raw), "raw", "xz", "raw", "xz"},
 		"qcow2 in zstd":   {packed(t, "zstd", q), "", "zstd", "qcow2", "zstd"},
+		"raw in pzstd":    {append([]byte("\x50\x2a\x4d\x18\x04\x00\x00\x00\x10\x00\x00\x00"), packed(t, "zstd", raw)...), "", "", "raw", "zstd"},
 		"a VHD as raw":    {foreign(t, "vpc", raw, "-o", "subformat=fixed,force_size=on"), "raw", "", "raw", ""},
 	} {
 		got, err := Prepare(t.Context(), r.Cache, r.entry(t, "i", c.file), c.declared, c.packing)
