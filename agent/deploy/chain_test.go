@@ -19,6 +19,19 @@ func TestARepeatedErasureFindsTheLogicalPartitions(t *testing.T) {
 		t.Skip("not run: a file system that gets full wants root")
 	}
 	const mb, size = 1 << 20, 64 << 20
+	for name, c := range map[string]struct {
+		extended, logical uint32 // their lengths in MiB
+		at                int64  // of the superblock
+	}{
+		"in the middle":        {56, 20, 25*mb - 64<<10}, // md 1.0 lies at a partition's end
+		"up to the disk's end": {60, 59, 5*mb + 4<<10},   // md 1.2 lies at its beginning
+	} {
+		t.Run(name, func(t *testing.T) { repeated(t, c.extended, c.logical, c.at) })
+	}
+}
+
+func repeated(t *testing.T, extended, logical uint32, at int64) {
+	const mb, size = 1 << 20, 64 << 20
 	store := t.TempDir()
 	if err := unix.Mount("tmpfs", store, "tmpfs", 0, "size=1536k"); err != nil {
 		t.Fatal(err)
@@ -51,10 +64,9 @@ func TestARepeatedErasureFindsTheLogicalPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	record(0, 0, 0x05, 4*mb/512, 56*mb/512)    // extended, from MiB 4 to 60
-	record(4*mb, 0, 0xfd, 1*mb/512, 20*mb/512) // logical, from MiB 5 to 25
+	record(0, 0, 0x05, 4*mb/512, extended*mb/512)   // extended, from MiB 4
+	record(4*mb, 0, 0xfd, 1*mb/512, logical*mb/512) // logical, from MiB 5
 	super := bytes.Repeat([]byte("md superblock. "), 200)
-	const at = 25*mb - 64<<10 // md 1.0 lies at a partition's end
 	if _, err := f.WriteAt(super, at); err != nil {
 		t.Fatal(err)
 	}

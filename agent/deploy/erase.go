@@ -33,9 +33,9 @@ func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
 func lastTheTables(areas []partition.Area, size int64) []partition.Area {
 	rank := func(a partition.Area) int {
 		switch {
-		case a.Start < disk.EndsSize || a.End > size-disk.EndsSize: // a GPT, or its copy
+		case slices.Contains([]string{"05", "0f", "85"}, a.Type): // the beginning of the chain of logical partitions, which may reach the disk's end
 			return 2
-		case slices.Contains([]string{"05", "0f", "85"}, a.Type): // the beginning of the chain of logical partitions
+		case a.Start < disk.EndsSize || a.End > size-disk.EndsSize: // a GPT, or its copy
 			return 1
 		}
 		return 0
