@@ -111,7 +111,7 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 		return none, err
 	}
 	defer out.Close()
-	d.root, d.partitions = agentapi.Disk{}, nil
+	d.root, d.partitions, d.exported = agentapi.Disk{}, nil, exported{} // what a rackd has written is no longer what it was
 	if info.Partitions != nil {
 		return d.partitioned(ctx, info, target, out, drive, report)
 	}
