@@ -223,13 +223,13 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id st
 }
 
 // otherSectors refuses an MBR that was made for sectors of 512 bytes, on a disk of larger ones. It does not say which it counts. But its
-// partitions lie behind the image's end as the disk counts, and within the image as it was made.
+// partitions end behind the image's end as the disk counts, and begin within the image as it was made.
 func otherSectors(out *disk.Disk, table partition.Table, imageBytes int64) error {
-	if table.Kind() != partition.MBR || out.SectorSize() == 512 {
+	if table.Kind() != partition.MBR || out.SectorSize() == 512 || imageBytes == 0 {
 		return nil
 	}
 	for _, p := range table.Partitions() {
-		if p.Start >= imageBytes && p.Start/out.SectorSize()*512 < imageBytes {
+		if p.Start+p.Size > imageBytes && p.Start/out.SectorSize()*512 < imageBytes {
 			return &image.FormatError{Image: "just written", Reason: fmt.Sprintf("its MBR is made for sectors of 512 bytes, disk %s has sectors of %d: use an image made for such disks", out.Name(), out.SectorSize())}
 		}
 	}
