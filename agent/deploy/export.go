@@ -118,7 +118,7 @@ func (d *Deployer) Finish(ctx context.Context, p agentapi.FinishISCSIParams) (ag
 	}
 	defer out.Close()
 	d.exported = exported{}
-	id, err := d.finish(out, drive, 0)
+	id, err := d.finish(out, drive, p.ImageBytes)
 	if err != nil {
 		return none, err
 	}

@@ -36,6 +36,8 @@ type FinishISCSIParams struct {
 	// Disk is that of the StartISCSIResult.
 	Disk        string `json:"disk"`
 	ConfigDrive string `json:"configdrive,omitempty"`
+	// ImageBytes is the size of the disk in the image that was written; 0: not known.
+	ImageBytes int64 `json:"image_bytes,omitempty"`
 }
 
 // StopISCSIParams are the params of iscsi.ironyard_stop, which ends the target.

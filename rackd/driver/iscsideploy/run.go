@@ -322,7 +322,7 @@ func (r *run) finish(ctx context.Context) (written agentapi.PrepareImageResult, 
 	if err != nil {
 		return written, out, fmt.Errorf("node %s: get the config drive: %w", r.t.Node.Label(), err)
 	}
-	cmd, err := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/finish/"+r.h.Disk, agentapi.CmdFinishISCSI, agentapi.FinishISCSIParams{Disk: r.h.Disk, ConfigDrive: drive})
+	cmd, err := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/finish/"+r.h.Disk, agentapi.CmdFinishISCSI, agentapi.FinishISCSIParams{Disk: r.h.Disk, ConfigDrive: drive, ImageBytes: r.h.Size})
 	if gone, is := errors.AsType[*driver.FailedError](err); is && gone.Type == agentapi.FaultISCSIGone && r.h.Again < agains {
 		r.t.Record.Phase("agent", "it has started again; the image is written from its start")
 		return written, soon(), r.again(ctx)

@@ -228,7 +228,7 @@ func TestImagesArrive(t *testing.T) {
 			t.Errorf("%s: root_uuid is %q", name, got)
 		}
 		first := r.agent.starts[0]
-		if len(r.agent.starts) != 1 || !first.WipeDiskMetadata || r.agent.finish.Disk != "one" || r.agent.finish.ConfigDrive != "ZHJpdmU=" || strings.Contains(r.HandleText(), first.Secret) {
+		if len(r.agent.starts) != 1 || !first.WipeDiskMetadata || r.agent.finish.Disk != "one" || r.agent.finish.ImageBytes != imageSize || r.agent.finish.ConfigDrive != "ZHJpdmU=" || strings.Contains(r.HandleText(), first.Secret) {
 			t.Errorf("%s: %+v, %+v, handle %s", name, r.agent.starts, r.agent.finish, r.HandleText())
 		}
 		if p := r.Progress; p.DoneBytes < imageSize {
