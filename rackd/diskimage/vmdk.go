@@ -14,6 +14,8 @@ const (
 	vmdkSector     = 512
 	vmdkCompressed = 1 << 16
 	vmdkHeader     = 64
+	// vmdkDirectory bounds the directory, which is read whole: 4 MiB are enough for 32 TiB in grains of 64 KiB.
+	vmdkDirectory = 4 << 20
 )
 
 // vmdkWhole refuses a sparse VMDK file of size bytes that ends within a grain: qemu-img checks where grains begin, and reads zeros behind the
@@ -45,7 +47,11 @@ func vmdkWhole(f io.ReaderAt, size int64) error {
 		return fmt.Errorf("%w: the vmdk file has grains of %d sectors, in tables of %d", ErrRefused, grain, entries)
 	}
 	grains := (capacity + grain - 1) / grain
-	tables, err := read(directory*vmdkSector, (grains+entries-1)/entries*4, "its directory")
+	length := (grains + entries - 1) / entries * 4
+	if length > vmdkDirectory {
+		return fmt.Errorf("%w: the directory of the vmdk file has %d bytes, and at most %d are read", ErrRefused, length, vmdkDirectory)
+	}
+	tables, err := read(directory*vmdkSector, length, "its directory")
 	if err != nil {
 		return err
 	}

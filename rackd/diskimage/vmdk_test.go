@@ -1,8 +1,11 @@
 package diskimage
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +29,17 @@ func TestAVMDKFileThatEndsWithinAGrain(t *testing.T) {
 		if _, err := Prepare(t.Context(), r.Cache, r.entry(t, "i", whole[:len(whole)-lack]), "", ""); !errors.Is(err, ErrRefused) {
 			t.Errorf("a file that lacks %d bytes: %v", lack, err)
 		}
+	}
+}
+
+// The directory's length is what the header says. A file of a few bytes and a long hole takes no memory for it.
+func TestTheDirectoryOfAVMDKFileIsBounded(t *testing.T) {
+	header := make([]byte, vmdkHeader)
+	binary.LittleEndian.PutUint64(header[12:], 1<<41)
+	binary.LittleEndian.PutUint64(header[20:], 1)
+	binary.LittleEndian.PutUint32(header[44:], 1)
+	binary.LittleEndian.PutUint64(header[56:], 1)
+	if err := vmdkWhole(bytes.NewReader(header), 1<<44); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "directory") {
+		t.Error(err)
 	}
 }
