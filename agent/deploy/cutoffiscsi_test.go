@@ -16,7 +16,9 @@ func TestAnImageByISCSIThatWasCutOffIsRefused(t *testing.T) {
 	for cut, refused := range map[int]bool{len(whole): false, 5 << 20: false, 5<<20 - 512: true} {
 		d, _, path := fixture(t, nil)
 		d.Target = &plug{}
-		got, err := d.Export(t.Context(), agentapi.StartISCSIParams{WipeDiskMetadata: true, Image: agentapi.ImageInfo{MinDiskBytes: 1}, ImageBytes: int64(cut)}, netip.MustParseAddr("10.0.0.1"))
+		got, err := d.Export(t.Context(), agentapi.StartISCSIParams{
+			WipeDiskMetadata: true, Image: agentapi.ImageInfo{MinDiskBytes: 1}, ImageBytes: int64(cut),
+		}, netip.MustParseAddr("10.0.0.1"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (d *Deployer) EraseMetadata(ctx context.Context, r hints.Rules) error {
 func lastTheTables(areas []partition.Area, size int64) []partition.Area {
 	rank := func(a partition.Area) int {
 		switch {
-		case slices.Contains([]string{"05", "0f", "85"}, a.Type): // the beginning of the chain of logical partitions, which may reach the disk's end
+		case slices.Contains([]string{"05", "0f", "85"}, a.Type): // where the chain of logical partitions begins
 			return 2
 		case a.Start < disk.EndsSize || a.End > size-disk.EndsSize: // a GPT, or its copy
 			return 1

@@ -8,8 +8,8 @@ import (
 	"github.com/ironyard/ironyard/agent/image"
 )
 
-// The first partition of an MBR that was made for sectors of 512 bytes may begin within the image also as a disk of larger sectors counts. Its
-// end lies behind the image then.
+// The first partition of an MBR that was made for sectors of 512 bytes may begin within the image also as larger sectors
+// count. Its end lies behind the image then.
 func TestALargeImageWithAnMBROnADiskOfLargerSectors(t *testing.T) {
 	img := append(partitioned(t, "label: dos\nstart=2048, size=6MiB, type=83, bootable\n"), make([]byte, 4<<20)...)
 	d, p, path := fixture(t, img)

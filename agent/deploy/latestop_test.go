@@ -13,7 +13,9 @@ import (
 func TestALateStopOfAnExportDoesNotWipeAnotherImage(t *testing.T) {
 	d, p, path := fixture(t, bootable(t))
 	d.Target = &plug{}
-	out, err := d.Export(t.Context(), agentapi.StartISCSIParams{WipeDiskMetadata: true, Image: agentapi.ImageInfo{MinDiskBytes: 1}, ImageBytes: size}, netip.MustParseAddr("10.0.0.1"))
+	out, err := d.Export(t.Context(), agentapi.StartISCSIParams{
+		WipeDiskMetadata: true, Image: agentapi.ImageInfo{MinDiskBytes: 1}, ImageBytes: size,
+	}, netip.MustParseAddr("10.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A table by fdisk may leave the GPT of before behind it. Without a protective entry the kernel and blkid go by the MBR, so it is the table.
+// A table by fdisk may leave the GPT of before behind it. Without a protective entry the kernel and blkid go by the MBR.
 func TestAnMBRBeforeAStaleGPT(t *testing.T) {
 	d := &memory{sfdisk(t, 8<<20, "label: gpt\nstart=2048, size=4MiB\n"), 512}
 	first := make([]byte, 512)

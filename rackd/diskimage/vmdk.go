@@ -18,8 +18,8 @@ const (
 	vmdkDirectory = 4 << 20
 )
 
-// vmdkWhole refuses a sparse VMDK file of size bytes that ends within a grain: qemu-img checks where grains begin, and reads zeros behind the
-// file's end. Compressed grains that were cut off cannot be unpacked. It reads no more bytes than the file has.
+// vmdkWhole refuses a sparse VMDK file of size bytes that ends within a grain: qemu-img checks where grains begin, and reads
+// zeros behind the file's end. Compressed grains that were cut off cannot be unpacked. It reads no more bytes than the file has.
 func vmdkWhole(f io.ReaderAt, size int64) error {
 	cut := func(what string) error {
 		return fmt.Errorf("%w: the vmdk file was cut off: it has %d bytes, and %s is not whole", ErrRefused, size, what)
