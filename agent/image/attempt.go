@@ -9,7 +9,6 @@ import (
 	"hash"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/therootcompany/xz"
 
@@ -68,7 +67,7 @@ const maxDictionary = 64 << 20
 func (s *stream) decompress(kind string) (io.Reader, error) {
 	switch kind {
 	case diskformat.Gzip:
-		return gzip.NewReader(s.raw)
+		return newMembers(s.raw)
 	case diskformat.Zstd:
 		// The limits are those of `zstd --long=27`, more than a small ramdisk bears otherwise.
 		z, err := zstd.NewReader(s.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))

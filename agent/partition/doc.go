@@ -84,6 +84,9 @@ func Read(d Disk) (Table, error) {
 		return readMBR(d, first)
 	}
 	if hasGPT(d, d.SectorSize()) {
+		if !signed {
+			return nil, fmt.Errorf("GPT of disk %s is damaged: there is no protective MBR before it, so that no kernel believes it", d.Name())
+		}
 		return readGPT(d)
 	}
 	for _, other := range []int64{512, 4096} {

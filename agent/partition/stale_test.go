@@ -33,3 +33,14 @@ func TestAProtectiveMBRWithoutAGPT(t *testing.T) {
 		t.Errorf("a table with partitions %+v, %v", table.Partitions(), err)
 	}
 }
+
+// Nor does the kernel show one of a disk whose first sector is empty, whatever follows it.
+func TestAGPTWithoutAProtectiveMBR(t *testing.T) {
+	d := &memory{sfdisk(t, 8<<20, "label: gpt\nstart=2048, size=4MiB\n"), 512}
+	if _, err := d.WriteAt(make([]byte, 512), 0); err != nil {
+		t.Fatal(err)
+	}
+	if table, err := Read(d); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("a table with partitions %+v, %v", table.Partitions(), err)
+	}
+}

@@ -1,0 +1,46 @@
+package image
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// A gzip file may have several members, and zeros behind them where a tape or a disk has padded it. What else follows is no gzip file.
+func TestMembersOfAGzipFile(t *testing.T) {
+	one, two := bytes.Repeat([]byte("one"), 100_000), []byte("two")
+	first, second := compressed(t, "gzip", one), compressed(t, "gzip", two)
+	zeros := make([]byte, 70_000)
+	for name, c := range map[string]struct {
+		file []byte
+		want []byte
+		err  error
+	}{
+		"one":                    {first, one, nil},
+		"two":                    {slices.Concat(first, second), slices.Concat(one, two), nil},
+		"padded":                 {slices.Concat(first, second, zeros), slices.Concat(one, two), nil},
+		"one byte of padding":    {slices.Concat(first, zeros[:1]), one, nil},
+		"padded, then a member":  {slices.Concat(first, zeros, second), one, gzip.ErrHeader},
+		"other bytes behind":     {slices.Concat(first, []byte("garbage that is no member")), one, gzip.ErrHeader},
+		"cut off in the first":   {first[:len(first)-1], one, io.ErrUnexpectedEOF},
+		"cut off in the second":  {slices.Concat(first, second[:len(second)-9]), nil, io.ErrUnexpectedEOF},
+		"cut off in its header":  {slices.Concat(first, second[:4]), one, io.ErrUnexpectedEOF},
+		"an empty member before": {slices.Concat(compressed(t, "gzip", nil), first), one, nil},
+	} {
+		for way, r := range map[string]io.Reader{"at once": bytes.NewReader(c.file), "in pieces": iotest.HalfReader(bytes.NewReader(c.file))} {
+			m, err := newMembers(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(m)
+			if !errors.Is(err, c.err) || c.want != nil && !bytes.Equal(got, c.want) {
+				t.Errorf("%s, %s: %d bytes, want %d, %v", name, way, len(got), len(c.want), err)
+			}
+		}
+	}
+}
