@@ -36,12 +36,14 @@ type step struct {
 type argument struct {
 	Description string `json:"description"`
 	Required    bool   `json:"required"`
+	// Kind is one of agentapi's: a rack refuses values of others before the first step runs.
+	Kind agentapi.ArgumentKind `json:"ironyard_kind,omitempty"`
 }
 
 // image are the arguments of steps that write one.
 var image = map[string]argument{
-	"image_info":  {"What to write and where from, as standby.prepare_image takes it.", true},
-	"configdrive": {"The config drive: base64 of a gzipped image.", false},
+	"image_info":  {"What to write and where from, as standby.prepare_image takes it.", true, agentapi.ArgumentObject},
+	"configdrive": {"The config drive: base64 of a gzipped image.", false, agentapi.ArgumentText},
 }
 
 var deploySteps = []step{

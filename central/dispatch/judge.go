@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"maps"
+	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -10,6 +10,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -28,7 +29,7 @@ func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, 
 		if err != nil {
 			return err
 		}
-		flow = &ask.Flow{Verb: work.Verb(e), Steps: steps, DisableRamdisk: p.DisableRamdisk, RescuePassword: p.RescuePassword != ""}
+		flow = &ask.Flow{Verb: work.Verb(e), Steps: steps, Whole: true, DisableRamdisk: p.DisableRamdisk, RescuePassword: p.RescuePassword != ""}
 	}
 	kind, reason := d.outOfOrder(ctx, n, m, mustBeValid[e], flow)
 	switch {
@@ -42,7 +43,7 @@ func (d *Dispatcher) validate(ctx context.Context, n *store.Node, m bus.Member, 
 	return refuse(http.StatusBadRequest, "Failed to validate %s info for node %s before %s. Error: %s", kind, n.UUID, e, reason)
 }
 
-// toJudge returns the steps that p brings along, without what may be secret.
+// toJudge returns the steps that p brings along, without their secrets.
 func (d *Dispatcher) toJudge(ctx context.Context, n *store.Node, p *Provision) ([]work.Step, error) {
 	steps := p.Steps
 	if p.Verb.Event == provision.EventDeploy || p.Verb.Event == provision.EventRebuild {
@@ -58,15 +59,24 @@ func (d *Dispatcher) toJudge(ctx context.Context, n *store.Node, p *Provision) (
 	}
 	out := make([]work.Step, len(steps))
 	for i, s := range steps {
-		s.Args = maps.Clone(s.Args)
-		for name, v := range s.Args {
-			switch v.(type) {
-			case float64, bool:
-			default:
-				s.Args[name] = nil
-			}
+		var err error
+		if s.Args, err = seal.MapArgs(s.Args, withoutTexts); err != nil {
+			return nil, err
 		}
 		out[i] = s
 	}
 	return out, nil
+}
+
+// withoutTexts withholds a secret, unless it neither is nor may hold a text. An empty text tells nothing.
+func withoutTexts(_ string, secret any) (any, error) {
+	switch v := secret.(type) {
+	case float64, json.Number:
+		return v, nil
+	case string:
+		if v == "" {
+			return v, nil
+		}
+	}
+	return seal.Withheld, nil
 }

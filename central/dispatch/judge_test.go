@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -52,7 +54,8 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 			err := b.verb(c.verb, func(p *Provision) {
 				p.Version = 115
 				if c.verb != "inspect" {
-					p.Steps = []work.Step{{Interface: "deploy", Step: "typo", Priority: 7, Args: map[string]any{"password": "secret", "seconds": 3.0}}}
+					p.Steps = []work.Step{{Interface: "deploy", Step: "typo", Priority: 7, Args: map[string]any{"password": "secret", "seconds": json.Number("3"), "when": "now", "nothing": nil,
+						"token": "", "password_length": 9.0, "list": []any{"a", map[string]any{"size": 1.0, "auth_key": []any{"secret"}}}}}}
 				}
 			})
 			if status(err) != c.want && (c.want != 0 || err != nil) {
@@ -65,7 +68,9 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 			if (n.ProvisionState == c.from) != (c.want == http.StatusBadRequest) {
 				t.Errorf("the node is %q", n.ProvisionState)
 			}
-			if c.verb != "inspect" && (len(asked.Steps) != 1 || asked.Steps[0].Args["password"] != nil || asked.Steps[0].Args["seconds"] != 3.0) {
+			want := map[string]any{"password": seal.Withheld, "seconds": 3.0, "when": "now", "nothing": nil, "token": "", "password_length": 9.0,
+				"list": []any{"a", map[string]any{"size": 1.0, "auth_key": seal.Withheld}}}
+			if c.verb != "inspect" && (!asked.Whole || len(asked.Steps) != 1 || !reflect.DeepEqual(asked.Steps[0].Args, want)) {
 				t.Errorf("asked about %+v", asked)
 			}
 			if c.want == 0 {
@@ -131,7 +136,7 @@ func TestStepsOfDeployTemplatesAreJudged(t *testing.T) {
 			if after.ProvisionState != c.from || after.Generation != before.Generation || after.WorkID != "" || after.LastError != "" || b.told.Load() != told {
 				t.Errorf("the node is in %q with work %q, generation %d to %d", after.ProvisionState, after.WorkID, before.Generation, after.Generation)
 			}
-			if len(asked.Steps) != 2 || asked.Steps[1].Priority != 70 || asked.Steps[1].Args["name"] != nil || asked.Steps[1].Args["seconds"] != 3.0 {
+			if len(asked.Steps) != 2 || asked.Steps[1].Priority != 70 || asked.Steps[1].Args["name"] != "hidden" || asked.Steps[1].Args["seconds"] != 3.0 {
 				t.Errorf("asked about %+v", asked.Steps)
 			}
 		})

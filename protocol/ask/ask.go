@@ -161,10 +161,12 @@ func (e *Error) Error() string { return e.Message }
 // Flow is the flow that a node is to be judged for before central accepts it.
 type Flow struct {
 	Verb work.Verb `json:"verb"`
-	// Steps are those of the request and of what it names. Of their arguments, texts and
-	// what may hold texts are left out (null): they may be secrets.
-	Steps          []work.Step `json:"steps,omitempty"`
-	DisableRamdisk bool        `json:"disable_ramdisk,omitempty"`
+	// Steps are those of the request and of what it names.
+	Steps []work.Step `json:"steps,omitempty"`
+	// Whole: the arguments of Steps are as they were given, but for secrets that are or may hold texts. seal.Withheld stands
+	// for each of these. Unset, by a central of before: null stands for all that is or may hold a text.
+	Whole          bool `json:"arguments_whole,omitempty"`
+	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
 	// RescuePassword says that the request brings the password of a rescue, which the node's document does not have yet. A
 	// rackd that does not know the field finds no password, and says so.
 	RescuePassword bool `json:"rescue_password,omitempty"`

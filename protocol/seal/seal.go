@@ -72,6 +72,9 @@ func (k *Key) openAlone(label Label, sealed string) (string, error) {
 	return string(plain), nil
 }
 
+// Withheld stands for a sealed value where nothing opens it. No key does.
+const Withheld = Prefix + "withheld"
+
 // Sealed reports whether v is a sealed value.
 func Sealed(v string) bool { return strings.HasPrefix(v, Prefix) || strings.HasPrefix(v, unlabelled) }
 

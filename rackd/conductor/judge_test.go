@@ -2,14 +2,30 @@ package conductor
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
+
+// inWords is a step whose argument "how" must be a text.
+func inWords(s driver.Step) driver.Step {
+	s.Check = func(_ *node.Document, args map[string]any) error {
+		if v, given := args["how"]; given {
+			if _, is := v.(string); !is {
+				return fmt.Errorf("how is %v", v)
+			}
+		}
+		return nil
+	}
+	return s
+}
 
 // Central hears before it accepts a request what speaks against its steps.
 func TestStepsAreJudgedBeforeTheyAreAccepted(t *testing.T) {
@@ -28,6 +44,14 @@ func TestStepsAreJudgedBeforeTheyAreAccepted(t *testing.T) {
 		"an argument of a reboot": {ask.Flow{Verb: work.Clean, Steps: []work.Step{{Interface: "power", Step: "reboot", Args: map[string]any{"what": nil}}}}, "unexpected arguments: what"},
 		"a wait of some time":     {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": 1.0})}}, ""},
 		"a ramdisk is forbidden":  {ask.Flow{Verb: work.Clean, DisableRamdisk: true, Steps: []work.Step{step("a", nil)}}, "requires booting a ramdisk"},
+		"a wait in words":         {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("wait", map[string]any{"seconds": "1"})}}, "give a number"},
+		"a wait of null":          {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("wait", map[string]any{"seconds": nil})}}, ""},
+		"a wait of before":        {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": nil})}}, ""},
+		"a text":                  {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("a", map[string]any{"how": "slowly"})}}, ""},
+		"a secret":                {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("a", map[string]any{"how": seal.Withheld})}}, ""},
+		"a list":                  {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("a", map[string]any{"how": []any{1.0}})}}, "how is [1]"},
+		"null":                    {ask.Flow{Verb: work.Clean, Whole: true, Steps: []work.Step{step("a", map[string]any{"how": nil})}}, "how is <nil>"},
+		"null in a deploy":        {ask.Flow{Verb: work.Rebuild, Whole: true, Steps: []work.Step{step("a", map[string]any{"how": nil})}}, "how is <nil>"},
 		"a wait too long":         {ask.Flow{Verb: work.Clean, Steps: []work.Step{step("wait", map[string]any{"seconds": 1801.0})}}, "1800"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +59,7 @@ func TestStepsAreJudgedBeforeTheyAreAccepted(t *testing.T) {
 				var log []string
 				s := newShelf()
 				oneNode(s)
-				c1, _, kill := conductorOn(t, s, "a", owned("a"), &machine{clean: []driver.Step{slowly("a", 0, &log)}}, nil)
+				c1, _, kill := conductorOn(t, s, "a", owned("a"), &machine{clean: []driver.Step{inWords(slowly("a", 0, &log))}}, nil)
 				defer kill()
 				args, err := json.Marshal(c.flow)
 				if err != nil {

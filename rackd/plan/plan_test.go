@@ -165,7 +165,8 @@ func TestListedSteps(t *testing.T) {
 		{"an argument too many", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": 1, "colour": 2}}}, "", "unexpected arguments: colour"},
 		{"an argument too few", "", false, []driver.AskedStep{{Interface: "raid", Step: "create"}}, "", "missing these required arguments: size (GiB)"},
 		{"an argument that says nothing", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": "big"}}}, "", "clean step raid.create: node n-1: the size is big"},
-		{"an argument that central withholds", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": nil}}}, "raid.create", ""},
+		{"an argument that central withholds", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": Withheld}}}, "raid.create", ""},
+		{"an argument that is null", "", false, []driver.AskedStep{{Interface: "raid", Step: "create", Args: map[string]any{"size": nil}}}, "", "the size is <nil>"},
 		{"a step of another flow", offers, false, []driver.AskedStep{{Interface: "bios", Step: "check"}}, "", "does not support"},
 	} {
 		r := request(t, true, c.asked...)

@@ -215,11 +215,14 @@ func Fits(f driver.Flows, n *node.Document, s driver.Step) error {
 	return checked(f, n, s)
 }
 
-// withheld reports whether values are missing. Central asks about a request without the values that may be secret: those are
-// judged when the flow's list is made.
+// Withheld stands for the value of an argument that a central of before has not told. It is judged when the flow's list is made.
+var Withheld any = withheldValue{}
+
+type withheldValue struct{}
+
 func withheld(args map[string]any) bool {
 	for _, v := range args {
-		if v == nil {
+		if v == Withheld {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/plan"
 )
 
 // ownStep returns the step behind a name that every node has, whatever its hardware:
@@ -268,7 +269,7 @@ func waits(t *driver.Task, steps []work.Step) error {
 // secondsOf reads the argument "seconds"; agentless when it is not given.
 func secondsOf(n *node.Document, args map[string]any) (length time.Duration, given bool, err error) {
 	v, given := args["seconds"]
-	if !given || v == nil {
+	if !given || v == nil || v == plan.Withheld {
 		return agentless, false, nil
 	}
 	seconds, ok := v.(float64)

@@ -105,7 +105,7 @@ func (i Interface) Offered(facts map[string]string, f driver.Flows) ([]driver.St
 // inBand is a step that the agent runs.
 func (i Interface) inBand(o offered, f driver.Flows) driver.Step {
 	s := driver.Step{Interface: o.Interface, Name: o.Step, Priority: o.Priority, Kind: driver.Reattachable, Retries: retries, Pause: pause,
-		In: f, InBand: true, Abortable: o.Abortable, Takes: map[string]driver.Argument{}}
+		In: f, InBand: true, Abortable: o.Abortable, Takes: map[string]driver.Argument{}, Check: o.check}
 	for _, name := range slices.Sorted(maps.Keys(o.Takes)) {
 		s.Takes[name] = driver.Argument{Description: o.Takes[name].Description, Required: o.Takes[name].Required}
 	}

@@ -3,11 +3,13 @@ package direct
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -52,6 +54,19 @@ func (o offered) harmless() bool {
 type argument struct {
 	Description string `json:"description,omitempty"`
 	Required    bool   `json:"required,omitempty"`
+	// Kind of our agent's; empty: not known.
+	Kind agentapi.ArgumentKind `json:"ironyard_kind,omitempty"`
+}
+
+// check refuses arguments of another kind than the agent reads.
+func (o offered) check(n *node.Document, args map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		text, isText := args[name].(string)
+		if kind := o.Takes[name].Kind; !kind.Fits(args[name]) && !(isText && seal.Sealed(text)) {
+			return fmt.Errorf("node %s: the argument %s of step %s.%s is no %s: %w", n.Label(), name, o.Interface, o.Step, kind, driver.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // parseSteps reads the agent's steps of f, a list or a list for each of its hardware

@@ -17,7 +17,8 @@ func settings(what string) map[string]driver.Argument {
 // interface need the ramdisk, as they do on real machines.
 var named = map[string][]driver.Step{
 	"bios": {
-		{Name: "apply_configuration", Takes: settings("A list of BIOS settings, each an object with name and value.")},
+		{Name: "apply_configuration", Takes: settings("A list of BIOS settings, each an object with name and value."),
+			Check: func(n *node.Document, args map[string]any) error { _, err := wanted(n, args["settings"]); return err }},
 		{Name: "factory_reset"},
 		{Name: "cache_bios_settings"},
 	},
@@ -28,14 +29,15 @@ var named = map[string][]driver.Step{
 			"delete_existing":        {Description: "Whether to delete the volumes that are there first. Default false."},
 		}},
 		{Name: "delete_configuration"},
-		{Name: "apply_configuration", Takes: map[string]driver.Argument{
+		{Name: "apply_configuration", Check: checkVolumes, Takes: map[string]driver.Argument{
 			"raid_config":            {Description: "The RAID configuration to apply.", Required: true},
 			"create_root_volume":     {Description: "Whether to create the root volume. Default true."},
 			"create_nonroot_volumes": {Description: "Whether to create the other volumes. Default true."},
 			"delete_existing":        {Description: "Whether to delete the volumes that are there first. Default true."},
 		}},
 	},
-	"firmware":   {{Name: "update", Takes: settings("A list of firmware updates, each an object with component and url.")}},
+	"firmware": {{Name: "update", Takes: settings("A list of firmware updates, each an object with component and url."),
+		Check: func(n *node.Document, args map[string]any) error { _, err := images(n, args["settings"]); return err }}},
 	"management": {{Name: "reset_bmc"}, {Name: "verify_clock", In: driver.InVerify, Priority: 1}},
 	"vendor":     {{Name: "log_passthrough"}, {Name: triggerServiceWait, In: driver.InService, Abortable: true}},
 	"deploy": {
@@ -52,7 +54,7 @@ func (b base) NamedSteps(*node.Document) []driver.Step {
 		if s.Name == triggerServiceWait {
 			full.Run = waits
 		}
-		full.In, full.Takes, full.Abortable, full.NoRamdisk = s.In, s.Takes, s.Abortable, b.kind != "deploy"
+		full.In, full.Takes, full.Check, full.Abortable, full.NoRamdisk = s.In, s.Takes, s.Check, s.Abortable, b.kind != "deploy"
 		steps[i] = full
 	}
 	return steps

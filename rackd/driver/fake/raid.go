@@ -36,11 +36,22 @@ func (r raid) applyConfiguration(_ context.Context, t *driver.Task) error {
 	return r.create(t, config)
 }
 
-func (r raid) create(t *driver.Task, config map[string]any) error {
+// checkVolumes refuses the arguments that applyConfiguration refuses.
+func checkVolumes(n *node.Document, args map[string]any) error {
+	config, _ := args["raid_config"].(map[string]any)
+	return raid{}.wanted(n, config)
+}
+
+// wanted says what is wrong with a configuration to make.
+func (r raid) wanted(n *node.Document, config map[string]any) error {
 	if len(config) == 0 {
-		return fmt.Errorf("node %s: the step's argument raid_config is no RAID configuration: %w", t.Node.Label(), driver.ErrInvalid)
+		return fmt.Errorf("node %s: the step's argument raid_config is no RAID configuration: %w", n.Label(), driver.ErrInvalid)
 	}
-	if err := r.CheckRAID(t.Node, config); err != nil {
+	return r.CheckRAID(n, config)
+}
+
+func (r raid) create(t *driver.Task, config map[string]any) error {
+	if err := r.wanted(t.Node, config); err != nil {
 		return err
 	}
 	made := []any{}

@@ -3,10 +3,12 @@ package ilo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
@@ -77,7 +79,10 @@ func (m Management) securitySteps(step func(string, driver.Flows, driver.StepKin
 			return driver.Done(), err
 		})
 		s.Takes = takes
-		s.Check = func(n *node.Document, args map[string]any) error { _, err := asked(n, args); return err }
+		s.Check = func(n *node.Document, args map[string]any) error {
+			_, err := asked(n, unsealed(args))
+			return err
+		}
 		return s
 	}
 	ignored := driver.Argument{Description: "Whether the security dashboard is to ignore this parameter. Default false."}
@@ -99,6 +104,13 @@ func (m Management) securitySteps(step func(string, driver.Flows, driver.StepKin
 			return ""
 		})),
 	}
+}
+
+// unsealed are the arguments that are not sealed. "password_length" is, for its name.
+func unsealed(args map[string]any) map[string]any {
+	open := maps.Clone(args)
+	maps.DeleteFunc(open, func(_ string, v any) bool { text, is := v.(string); return is && seal.Sealed(text) })
+	return open
 }
 
 // truth reads a boolean of an argument, in the words that Ironic takes.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
 )
@@ -135,5 +137,21 @@ func denies(d *double) {
 	d.Write = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 		redfishtest.Refuse(w, http.StatusForbidden, "insufficient privilege")
 		return true
+	}
+}
+
+// Central seals the argument password_length, for its name. Its value is judged when it is open.
+func TestASealedLengthOfPasswords(t *testing.T) {
+	m := management(t)
+	for _, s := range m.NamedSteps(&node.Document{}) {
+		if s.Name != "update_minimum_password_length" {
+			continue
+		}
+		if err := s.Check(&node.Document{}, map[string]any{argLength: seal.Withheld, argIgnore: true}); err != nil {
+			t.Errorf("a sealed length: %v", err)
+		}
+		if err := s.Check(&node.Document{}, map[string]any{argLength: seal.Withheld, argIgnore: "perhaps"}); err == nil {
+			t.Error("what is beside a sealed length is not judged")
+		}
 	}
 }
