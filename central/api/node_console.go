@@ -161,7 +161,7 @@ func (s *Server) tellConsole(r *Request, n *store.Node) error {
 	}
 	return storeError(s.Store.Update(r.Context(), func(ctx context.Context, tx *store.Tx) error {
 		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, EventType: "console", Event: "console opened", User: c.User, Project: c.Project,
-			State: n.ProvisionState, Target: n.TargetProvisionState})
+			State: n.ProvisionState, Target: n.TargetProvisionState, Revision: n.Revision})
 	}))
 }
 

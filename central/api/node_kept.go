@@ -15,5 +15,5 @@ func tellKept(ctx context.Context, r *Request, tx *store.Tx, n *store.Node, what
 func tellHistory(ctx context.Context, r *Request, tx *store.Tx, n *store.Node, what string) error {
 	c := caller(r)
 	return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, EventType: "kept", Event: what, User: c.User, Project: c.Project,
-		State: n.ProvisionState, Target: n.TargetProvisionState})
+		State: n.ProvisionState, Target: n.TargetProvisionState, Revision: n.Revision})
 }

@@ -158,7 +158,7 @@ func (s *Server) enrol(ctx context.Context, tx *store.Tx, r *Request, id string,
 	if err := tx.InsertNode(ctx, n); err != nil {
 		return nil, err
 	}
-	return n, tx.AppendHistory(ctx, &store.HistoryEntry{Node: id, EventType: "introspection", State: n.ProvisionState,
+	return n, tx.AppendHistory(ctx, &store.HistoryEntry{Node: id, EventType: "introspection", State: n.ProvisionState, Revision: n.Revision,
 		Event: cut(fmt.Sprintf("enrolled by what a ramdisk at %s reported: MAC addresses %v, BMC %v", s.client(r.Request), f.macs, f.bmcs), maxRecordedError)})
 }
 
@@ -214,7 +214,7 @@ func (s *Server) tellRefusal(ctx context.Context, tx *store.Tx, d *discovery) er
 	if err := tx.UpdateNode(ctx, n); err != nil {
 		return err
 	}
-	return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Severity: "ERROR", EventType: "introspection", Event: n.LastError, State: n.ProvisionState})
+	return tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Severity: "ERROR", EventType: "introspection", Event: n.LastError, State: n.ProvisionState, Revision: n.Revision})
 }
 
 // flagged is plugin data, a JSON object, that says that its machine was discovered.

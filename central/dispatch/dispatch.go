@@ -229,7 +229,7 @@ func (d *Dispatcher) write(ctx context.Context, tx *store.Tx, a *acceptance) err
 		}
 	}
 	h.Node, h.CreatedAt, h.Severity = n.UUID, d.Now().UTC(), "INFO"
-	h.State, h.Target = n.ProvisionState, n.TargetProvisionState
+	h.State, h.Target, h.Revision = n.ProvisionState, n.TargetProvisionState, n.Revision
 	if err := tx.AppendHistory(ctx, append(a.ofChildren, h)...); err != nil {
 		return err
 	}

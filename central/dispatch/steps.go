@@ -130,7 +130,7 @@ func (d *Dispatcher) stillFamily(ctx context.Context, tx *store.Tx, p *Provision
 		for _, id := range s.Children {
 			c := children[id]
 			lines = append(lines, &store.HistoryEntry{Node: id, CreatedAt: d.Now().UTC(), Severity: "INFO", EventType: "provisioning", Conductor: owner, User: p.User, Project: p.Project,
-				Event: fmt.Sprintf("step %s.%s accepted, of %s of its parent node %s", s.Interface, s.Step, p.Verb.Name, p.Node.UUID), State: c.ProvisionState, Target: c.TargetProvisionState})
+				Event: fmt.Sprintf("step %s.%s accepted, of %s of its parent node %s", s.Interface, s.Step, p.Verb.Name, p.Node.UUID), State: c.ProvisionState, Target: c.TargetProvisionState, Revision: c.Revision})
 		}
 	}
 	return lines, nil

@@ -142,6 +142,9 @@ func (g *Ingest) applyBatch(ctx context.Context, tx *store.Tx, site string, even
 	if err := tx.EndWorks(ctx, fx.ended); err != nil {
 		return err
 	}
+	for _, h := range fx.history {
+		h.Revision = nodes[h.Node].Revision
+	}
 	if err := tx.AppendHistory(ctx, fx.history...); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (g *Ingest) setAside(ctx context.Context, site string, e placed, cause erro
 		if err := tx.SaveObserved(ctx, []*store.Node{n}); err != nil {
 			return err
 		}
-		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: e.Node, CreatedAt: time.Now().UTC(), Severity: "ERROR", EventType: "monitoring",
+		return tx.AppendHistory(ctx, &store.HistoryEntry{Node: e.Node, Revision: n.Revision, CreatedAt: time.Now().UTC(), Severity: "ERROR", EventType: "monitoring",
 			Event: fmt.Sprintf("What the rack reported (%s) could not be stored and was set aside as event %s: see 'central event list'", e.Kind, a.ID)})
 	})
 	if err != nil || !kept {

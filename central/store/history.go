@@ -25,12 +25,14 @@ var historyColumns = []column[HistoryEntry]{
 	{"project", key, func(h *HistoryEntry) any { return &h.Project }},
 	{"state", key, func(h *HistoryEntry) any { return &h.State }},
 	{"target", key, func(h *HistoryEntry) any { return &h.Target }},
+	{"revision", key, func(h *HistoryEntry) any { return &h.Revision }},
 }
 
 var (
 	selectHistory       = "SELECT " + names(historyColumns, "h.") + " FROM node_history h"
 	selectHistoryExists = register("SELECT uuid FROM node_history WHERE uuid = $1")
 	selectHistoryEntry  = register(selectHistory + " WHERE h.node = $1 AND h.uuid = $2")
+	selectRevision      = register("SELECT revision FROM nodes WHERE uuid = $1")
 )
 
 func insertHistory(n int) string {
@@ -98,7 +100,7 @@ func (s *Store) HistoryEntry(ctx context.Context, node, id string) (*HistoryEntr
 	return list[0], nil
 }
 
-// AppendHistory adds entries in one statement.
+// AppendHistory adds entries in one statement. Those without a revision of their node cost a read of it.
 func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -113,6 +115,11 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 		if h.Severity == "" {
 			h.Severity = "INFO"
 		}
+		if h.Revision == 0 {
+			if err := tx.readRevision(ctx, h); err != nil {
+				return err
+			}
+		}
 	}
 	for part := range slices.Chunk(entries, maxRows) { // a statement has a bounded number of values
 		var args []any
@@ -123,6 +130,15 @@ func (tx *Tx) AppendHistory(ctx context.Context, entries ...*HistoryEntry) error
 		if err := tx.write(ctx, fail, insertHistory(len(part)), args...); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readRevision sets that of the entry's node as it is now; it stays 0 where there is no such node.
+func (tx *Tx) readRevision(ctx context.Context, h *HistoryEntry) error {
+	r, err := tx.conn.query(ctx, selectRevision, h.Node)
+	if err := scanAll(r, err, func(r rows) error { return r.Scan(&h.Revision) }); err != nil {
+		return fmt.Errorf("read revision of node %s: %w", h.Node, err)
 	}
 	return nil
 }

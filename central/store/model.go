@@ -334,6 +334,9 @@ type HistoryEntry struct {
 	Project string // of User
 	// State and Target are the node's provision state then, and where it was bound for.
 	State, Target provision.State
+	// Revision is one that the node had in the transaction that wrote the line: what is pruned goes by it (decision 131).
+	// AppendHistory reads it when it is 0. Lines of older programs have 0.
+	Revision int64
 }
 
 // OutboxKind says what the relay is to do.

@@ -14,7 +14,7 @@ var (
 	selectSurplus = register("SELECT p.uuid, (SELECT count(*) FROM node_history h WHERE h.node = p.uuid), (SELECT count(*) " + fmt.Sprintf(oldWorks, "p.uuid") +
 		") FROM (SELECT n.uuid FROM nodes n WHERE n.uuid > $1 ORDER BY n.uuid LIMIT $3) p ORDER BY p.uuid")
 	countHistory = register("SELECT count(*) FROM node_history h WHERE h.node = $1")
-	pruneHistory = register("DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.uuid LIMIT $2)")
+	pruneHistory = register("DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.revision, h.uuid LIMIT $2)")
 	pruneWorks   = register("DELETE FROM works WHERE id IN (SELECT w.id " + fmt.Sprintf(oldWorks, "$1") + " ORDER BY w.generation LIMIT $3)")
 )
 
@@ -43,8 +43,8 @@ func (s *Store) Surpluses(ctx context.Context, after string, ended time.Time, li
 	return list, nil
 }
 
-// PruneHistory removes up to limit entries of a node's history behind the keep newest ones, and returns how many. What was
-// written last is the newest (NewID), whatever a rackd's clock said of when it happened.
+// PruneHistory removes up to limit entries of a node's history behind the keep newest ones, and returns how many. The newest
+// are those of the node's highest revisions, whatever the clocks of rackds and replicas said. Ids order those of one revision.
 func (s *Store) PruneHistory(ctx context.Context, node string, keep, limit int) (removed int64, err error) {
 	err = s.Update(ctx, func(ctx context.Context, tx *Tx) error {
 		fail := func(err error) error { return fmt.Errorf("remove old history of node %s: %w", node, err) }

@@ -43,7 +43,7 @@ func (w *Watchdog) end(ctx context.Context, u *store.Unfinished, orphaned time.T
 			return err
 		}
 		err = tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, CreatedAt: w.Now().UTC(), Severity: "ERROR", EventType: store.FailureType(n.ProvisionState),
-			Event: text, Conductor: n.Reservation, Work: u.ID, State: state, Target: target})
+			Event: text, Conductor: n.Reservation, Work: u.ID, State: state, Target: target, Revision: n.Revision})
 		if err != nil {
 			return err
 		}

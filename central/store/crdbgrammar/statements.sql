@@ -141,6 +141,8 @@ ALTER TABLE inspection_rules ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE node_history ADD COLUMN project TEXT NOT NULL DEFAULT '';
 
+ALTER TABLE node_history ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;
+
 ALTER TABLE node_history ADD COLUMN state TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE node_history ADD COLUMN target TEXT NOT NULL DEFAULT '';
@@ -635,7 +637,7 @@ DELETE FROM node_hardware WHERE node = $1 AND kind = $2 AND name NOT IN ($3, $4)
 
 DELETE FROM node_history WHERE node = $1;
 
-DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.uuid LIMIT $2);
+DELETE FROM node_history WHERE uuid IN (SELECT h.uuid FROM node_history h WHERE h.node = $1 ORDER BY h.revision, h.uuid LIMIT $2);
 
 DELETE FROM node_inventory WHERE node = $1;
 
@@ -699,7 +701,7 @@ INSERT INTO node_ends (uuid, revision) SELECT n.uuid, n.revision FROM nodes n WH
 
 INSERT INTO node_hardware (node, kind, name, initial, data, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14) ON CONFLICT (node, kind, name) DO UPDATE SET data = excluded.data, updated_at = excluded.created_at WHERE node_hardware.data <> excluded.data;
 
-INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds, project, state, target) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14), ($15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28);
+INSERT INTO node_history (uuid, node, created_at, severity, event_type, event, conductor, user_id, work, phase, seconds, project, state, target, revision) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15), ($16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30);
 
 INSERT INTO node_inventory (node, data, plugin_data, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (node) DO UPDATE SET data = excluded.data, plugin_data = excluded.plugin_data, updated_at = excluded.updated_at;
 
@@ -771,21 +773,21 @@ SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.
 
 SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened FROM group_keys g WHERE g.conductor_group >= $1 ORDER BY g.conductor_group;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) > ($2, $3) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) > ($2, $3) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.created_at < $2 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND h.created_at < $2 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.created_at >= $2 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND h.created_at >= $2 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND h.uuid = $2;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND h.work = $2 AND h.severity = $3 AND h.event_type = $4 AND (h.created_at, h.uuid) > (SELECT m.created_at, m.uuid FROM node_history m WHERE m.uuid = $5) ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 ORDER BY h.created_at ASC, h.uuid ASC LIMIT 1000;
 
-SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
+SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 
 SELECT m.id, m.role, m.site, m.name, m.scope, m.user_key, m.joined_at, m.renewed_at, m.expires_at, m.ended_at, m.certificate, m.certificate_before, m.route_key FROM members m WHERE m.id = $1;
 
@@ -1134,6 +1136,8 @@ SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.n
 SELECT p.uuid, p.node, p.created_at, p.updated_at, p.empty_texts, p.address, p.name, p.description, p.pxe_enabled, p.is_smartnic, p.physical_network, p.portgroup_uuid, p.available_for_dynamic_portgroup, p.vendor, p.category, p.local_link_connection, p.extra, p.internal_info FROM ports p WHERE p.uuid = $1;
 
 SELECT revision FROM node_ends WHERE uuid = $1;
+
+SELECT revision FROM nodes WHERE uuid = $1;
 
 SELECT s.id, s.site, s.place, s.subject, s.node, s.kind, s.reason, s.error, s.body, s.created_at FROM set_asides s WHERE s.id = $1;
 

@@ -95,7 +95,7 @@ func deployCost(t *testing.T, s *store.Store) {
 		}
 		n.Accept(provision.Deploying, provision.Active, time.Now())
 		w = NewWork(n, work.Deploy)
-		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertWork(ctx, w), tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID}),
+		return errors.Join(tx.UpdateNode(ctx, n), tx.InsertWork(ctx, w), tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Revision: n.Revision}),
 			tx.Enqueue(ctx, &store.Outbox{Kind: store.OutboxNode, Node: n.UUID}))
 	})
 	accepted := s.Statements()
@@ -106,7 +106,7 @@ func deployCost(t *testing.T, s *store.Store) {
 		}
 		n := seen[w.Node]
 		return errors.Join(tx.SaveObserved(ctx, []*store.Node{n}), tx.EndWorks(ctx, []*store.Work{{ID: w.ID}}),
-			tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID}))
+			tx.AppendHistory(ctx, &store.HistoryEntry{Node: n.UUID, Revision: n.Revision}))
 	})
 	// A retry would add statements, but nothing contends here. One is for those who follow
 	// changes; SQLite is asked for its number beforehand, by two.

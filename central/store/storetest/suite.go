@@ -57,6 +57,7 @@ func Suite(t *testing.T, address, empty func(testing.TB) string) {
 		{"Audit", audit},
 		{"StepLists", stepLists},
 		{"Prune", prune},
+		{"PruneByOrder", pruneByOrder},
 		{"Stamps", stamps},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, Open(t, address(t))) })

@@ -1,0 +1,1 @@
+ALTER TABLE node_history ADD COLUMN revision BIGINT NOT NULL DEFAULT 0
