@@ -12,8 +12,8 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 )
 
-// pruneByOrder holds that the lines of a node's history that were written first go first, wherever the clocks stand
-// that their ids come from, whether the writer names the node's revision or not.
+// pruneByOrder holds that the lines that were written first go first, whatever clocks their ids come from. The
+// writer may name the node's revision or leave it to the store.
 func pruneByOrder(t *testing.T, s *store.Store) {
 	for name, off := range map[string]time.Duration{"behind": -5 * time.Hour, "ahead": 5 * time.Hour} {
 		for _, named := range []bool{false, true} {
