@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/agent/partition"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/hints"
+	"github.com/ironyard/ironyard/protocol/sectors"
 )
 
 // Disks is a machine whose disks may appear late (agent/diskwatch).
@@ -194,7 +195,7 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id st
 	if len(table.Partitions()) == 0 {
 		return "", &image.FormatError{Image: "just written", Reason: "its partition table is empty"}
 	}
-	if err := errors.Join(otherSectors(out, table, imageBytes), cutOff(table, imageBytes)); err != nil {
+	if err := errors.Join(otherSectors(out, imageBytes), cutOff(table, imageBytes)); err != nil {
 		return "", err
 	}
 	if err := table.GrowToDisk(); err != nil {
@@ -222,18 +223,13 @@ func (d *Deployer) finish(out *disk.Disk, drive []byte, imageBytes int64) (id st
 	return table.ID(), d.reread(out)
 }
 
-// otherSectors refuses an MBR that was made for sectors of 512 bytes, on a disk of larger ones. It does not say which it counts. But its
-// partitions end behind the image's end as the disk counts, and begin within the image as it was made.
-func otherSectors(out *disk.Disk, table partition.Table, imageBytes int64) error {
-	if table.Kind() != partition.MBR || out.SectorSize() == 512 || imageBytes == 0 {
-		return nil
+// otherSectors refuses an image that was made for sectors of another size than the disk's.
+func otherSectors(out *disk.Disk, imageBytes int64) error {
+	err := sectors.Fit(out, imageBytes, out.Name(), out.SectorSize())
+	if wrong, is := errors.AsType[*sectors.Error](err); is {
+		return &image.FormatError{Image: "just written", Reason: wrong.Error()}
 	}
-	for _, p := range table.Partitions() {
-		if p.Start+p.Size > imageBytes && p.Start/out.SectorSize()*512 < imageBytes {
-			return &image.FormatError{Image: "just written", Reason: fmt.Sprintf("its MBR is made for sectors of 512 bytes, disk %s has sectors of %d: use an image made for such disks", out.Name(), out.SectorSize())}
-		}
-	}
-	return nil
+	return err
 }
 
 // cutOff refuses an image that ends before the last partition of its GPT, such as a file that is still being copied. Behind its end lies

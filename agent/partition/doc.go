@@ -2,7 +2,7 @@
 // was written to: GPT (UEFI specification 2.10, section 5) and the primary
 // partitions of an MBR. It makes the table of a disk that a partition image was written to.
 //
-// It may import nothing of the project. It changes only what it has to: headers
+// It may import protocol/sectors. It changes only what it has to: headers
 // and entries that it does not understand, hybrid MBRs, boot code and the numbers
 // of existing partitions survive, because the image's boot loader may count on
 // them. That is why it is not a partitioning library, all of which write tables of
@@ -13,7 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+
+	"github.com/ironyard/ironyard/protocol/sectors"
 )
 
 // Disk is what a table lies on.
@@ -78,33 +79,20 @@ func Read(d Disk) (Table, error) {
 		return nil, fmt.Errorf("reading the partition table of disk %s: %w", d.Name(), err)
 	}
 	signed := first[510] == 0x55 && first[511] == 0xaa
-	protective := slices.Contains([]byte{first[mbrTable+4], first[mbrTable+20], first[mbrTable+36], first[mbrTable+52]}, mbrProtective)
-	// Kernel, firmware and blkid believe a GPT only with a protective entry. Without one it was left behind by a table before.
-	if signed && !protective {
-		return readMBR(d, first)
-	}
-	if hasGPT(d, d.SectorSize()) {
-		if !signed {
-			return nil, fmt.Errorf("GPT of disk %s is damaged: there is no protective MBR before it, so that no kernel believes it", d.Name())
-		}
+	is, err := sectors.GPT(d, d.Name(), d.SectorSize())
+	switch {
+	case err != nil:
+		return nil, err
+	case is && !signed:
+		return nil, fmt.Errorf("GPT of disk %s is damaged: there is no protective MBR before it, so that no kernel believes it", d.Name())
+	case is:
 		return readGPT(d)
-	}
-	for _, other := range []int64{512, 4096} {
-		if other != d.SectorSize() && hasGPT(d, other) {
-			return nil, fmt.Errorf("the image's GPT is made for sectors of %d bytes, disk %s has sectors of %d: use an image made for such disks",
-				other, d.Name(), d.SectorSize())
-		}
-	}
-	if protective && signed {
+	case !signed:
+		return nil, fmt.Errorf("disk %s: %w", d.Name(), ErrNone)
+	case sectors.Protective(first):
 		return nil, fmt.Errorf("GPT of disk %s is damaged: it has a protective MBR and no header", d.Name())
 	}
-	return nil, fmt.Errorf("disk %s: %w", d.Name(), ErrNone)
-}
-
-func hasGPT(d Disk, sector int64) bool {
-	sig := make([]byte, 8)
-	_, err := d.ReadAt(sig, sector)
-	return err == nil && string(sig) == gptSignature
+	return readMBR(d, first)
 }
 
 const mib = 1 << 20

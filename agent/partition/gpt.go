@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+
+	"github.com/ironyard/ironyard/protocol/sectors"
 )
 
 const (
@@ -47,7 +49,7 @@ func readGPT(d Disk) (*gpt, error) { return gptAt(d, d.SectorSize()) }
 // there is none.
 func Copy(d Disk) ([]Partition, error) {
 	at := d.Size()/d.SectorSize()*d.SectorSize() - d.SectorSize()
-	if at < 0 || !hasGPT(d, at) {
+	if at < 0 || !sectors.Signed(d, at) {
 		return nil, fmt.Errorf("the end of disk %s: %w", d.Name(), ErrNone)
 	}
 	g, err := gptAt(d, at)

@@ -3,12 +3,10 @@ package partition
 import "fmt"
 
 const (
-	mbrID    = 440
-	mbrTable = 446
-	mbrLinux = 0x83
-	// mbrProtective is the type of the entry that stands for a GPT.
-	mbrProtective = 0xee
-	mbrMaxLBAs    = 1 << 32
+	mbrID      = 440
+	mbrTable   = 446
+	mbrLinux   = 0x83
+	mbrMaxLBAs = 1 << 32
 )
 
 type mbr struct {

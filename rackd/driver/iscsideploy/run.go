@@ -291,7 +291,7 @@ func (r *run) connect(ctx context.Context, src source, p agentapi.StartISCSIPara
 		return nil, r.unreached(ctx, err)
 	}
 	tr := newTransfer(s, d, src)
-	tr.device, tr.command, tr.resume = got.RootDevice, command, r.h.Done
+	tr.image, tr.device, tr.command, tr.resume = r.h.Image, got.RootDevice, command, r.h.Done
 	what := fmt.Sprintf("disk %s is exported to this rackd", got.RootDevice)
 	if tr.resume > 0 {
 		what += fmt.Sprintf("; the write goes on behind %d MB", tr.resume/1e6)

@@ -32,6 +32,7 @@ type agent struct {
 	t      *testing.T
 	disk   string // file
 	name   string // of the disk, as the agent calls it
+	block  int    // bytes of the disk's sectors; 0: 512
 	target *iscsitest.Tgt
 	orders []string
 	starts []agentapi.StartISCSIParams
@@ -68,7 +69,7 @@ func (a *agent) Call(_ context.Context, f driver.Fence, id, name string, params 
 	switch p := params.(type) {
 	case agentapi.StartISCSIParams:
 		a.starts = append(a.starts, p)
-		a.target = iscsitest.Start(a.t, a.disk, p.IQN, [2]string{p.User, p.Secret}, [2]string{p.TargetUser, p.TargetSecret})
+		a.target = iscsitest.StartBlocks(a.t, a.disk, max(a.block, 512), p.IQN, [2]string{p.User, p.Secret}, [2]string{p.TargetUser, p.TargetSecret})
 		u, err := url.Parse("tcp://" + a.target.Address)
 		if err != nil {
 			a.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/sectors"
 	"github.com/ironyard/ironyard/rackd/iscsi"
 )
 
@@ -29,10 +30,12 @@ type transfer struct {
 	end     *time.Timer // closes it when the step does not go on
 	command string      // id of the agent's command that exported the disk
 
+	image  string // its ID
 	device string // the agent's name of the disk
 	off    int64  // of the image, read so far
 	resume int64  // what is on the disk from an earlier session
 	head   []byte
+	fit    bool // head was judged
 	zero   struct{ off, n int64 }
 	ring   []slot
 	next   int
@@ -143,12 +146,15 @@ func (t *transfer) piece(ctx context.Context) error {
 			t.head = append(t.head, make([]byte, k)...)
 			off, zero = off+k, zero-k
 		}
+		if err := t.fits(); err != nil {
+			return err
+		}
 		return t.zeros(ctx, off, zero)
 	}
 	t.samples.note(s.buf[:n], off, int64(n))
 	if off < headSize { // pieces divide it
 		t.head = append(t.head, s.buf[:n]...)
-		return nil
+		return t.fits()
 	}
 	if off+int64(n) <= t.resume {
 		return nil
@@ -162,6 +168,24 @@ func (t *transfer) piece(ctx context.Context) error {
 		return err
 	}
 	t.next = (t.next + 1) % len(t.ring)
+	return nil
+}
+
+// fits refuses an image for a disk of other sectors, once its start is known and before anything is written. Where the image's size is
+// not known yet, its MBR is judged by ends.
+func (t *transfer) fits() error {
+	if t.fit || len(t.head) < headSize {
+		return nil
+	}
+	t.fit = true
+	return t.fitsIn(t.src.size())
+}
+
+// fitsIn does so for an image of that size.
+func (t *transfer) fitsIn(size int64) error {
+	if err := sectors.Fit(bytes.NewReader(t.head), size, t.device, t.disk.Block()); err != nil {
+		return fmt.Errorf("image %s: %w", t.image, err)
+	}
 	return nil
 }
 
@@ -248,6 +272,9 @@ func (t *transfer) ends(ctx context.Context) error {
 		return fmt.Errorf("the image holds only %d bytes, less than a disk's first sector", t.off)
 	}
 	if done, err := t.src.check(); err != nil || !done {
+		return err
+	}
+	if err := t.fitsIn(t.off); err != nil {
 		return err
 	}
 	t.read = true

@@ -30,6 +30,12 @@ var controls atomic.Int64
 // target shows. Without accounts anybody may log in.
 func Start(t testing.TB, file, iqn string, accounts ...[2]string) *Tgt {
 	t.Helper()
+	return StartBlocks(t, file, 512, iqn, accounts...)
+}
+
+// StartBlocks is Start for a disk with logical blocks of that many bytes.
+func StartBlocks(t testing.TB, file string, block int, iqn string, accounts ...[2]string) *Tgt {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +49,7 @@ func Start(t testing.TB, file, iqn string, accounts ...[2]string) *Tgt {
 	t.Cleanup(g.Kill)
 	g.admin("--op show --mode sys")
 	g.admin("--op new --mode target --tid 1 -T " + iqn)
-	g.admin("--op new --mode logicalunit --tid 1 --lun 1 -b " + file)
+	g.admin("--op new --mode logicalunit --tid 1 --lun 1 -b " + file + " --blocksize " + fmt.Sprint(block))
 	g.admin("--op bind --mode target --tid 1 -I ALL")
 	for i, a := range accounts {
 		g.admin("--op new --mode account --user " + a[0] + " --password " + a[1])
