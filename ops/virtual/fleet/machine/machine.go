@@ -184,7 +184,7 @@ func (m *Machine) SetBootOverride(device string, once bool) error {
 func (m *Machine) start(kind journal.Kind, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.status.On {
+	if m.status.On && kind != "" { // else it is reset
 		return
 	}
 	if kind != "" {
@@ -201,8 +201,8 @@ func (m *Machine) start(kind journal.Kind, why string) {
 
 func (m *Machine) stop(why string) { m.end(journal.PowerOff, why) }
 
-// end switches a machine off that is on, and returns once nothing of it moves. The
-// caller holds switching.
+// end switches a machine off that is on, and returns once nothing of it moves. One that is reset has power meanwhile,
+// and its BMC says so. The caller holds switching.
 func (m *Machine) end(kind journal.Kind, why string) (was bool) {
 	m.mu.Lock()
 	l := m.life
@@ -210,6 +210,9 @@ func (m *Machine) end(kind journal.Kind, why string) (was bool) {
 	if was {
 		m.note(kind, "", why)
 		m.status.On, m.status.State, m.status.Since, m.life = false, Off, time.Now(), nil
+		if kind == journal.Reset {
+			m.status.On, m.status.State = true, On
+		}
 	}
 	if l != nil {
 		l.cancel(errPower) // under mu, so that nothing is noted of a life that is over

@@ -272,6 +272,27 @@ func TestGlitch(t *testing.T) {
 	})
 }
 
+// A machine that is reset has power all the time: who reads it meanwhile must not take it for switched off.
+func TestPowerInAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Config{Name: "slow", Journal: journal.New(0), Pace: pace.New(pace.Timings{}, 1, 1)})
+		defer m.Close()
+		m.start(journal.PowerOn, "by a test")
+		moves := &life{cancel: func(error) {}, done: make(chan struct{})}
+		m.life = moves
+		ended := make(chan error, 1)
+		go func() { ended <- m.Glitch() }()
+		synctest.Wait() // its life is told to end, and has not yet
+		if !m.On() {
+			t.Error("it is off in a reset")
+		}
+		close(moves.done)
+		if err := <-ended; err != nil || !m.On() || m.Status().Boots != 2 {
+			t.Errorf("%v, %+v", err, m.Status())
+		}
+	})
+}
+
 func TestMachineWithPowerAlone(t *testing.T) {
 	m := New(Config{Name: "light", Journal: journal.New(0), Pace: pace.New(pace.Timings{}, 1, 1)})
 	defer m.Close()
