@@ -59,6 +59,11 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.DisksKey, err)
 		}
 	}
+	if steps := n.DriverInternalInfo[node.AgentStepsKey]; steps != nil {
+		if d.AgentSteps, err = json.Marshal(steps); err != nil {
+			return nil, fmt.Errorf("driver_internal_info %s: %w", node.AgentStepsKey, err)
+		}
+	}
 	if len(n.NetworkData) > 0 {
 		if d.NetworkData, err = json.Marshal(n.NetworkData); err != nil {
 			return nil, fmt.Errorf("network_data: %w", err)

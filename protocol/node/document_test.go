@@ -23,7 +23,7 @@ func full(t testing.TB) Document {
 		Properties: map[string]any{"cpus": 64.0}, InstanceInfo: map[string]any{"capabilities": map[string]any{}}, InstanceUUID: "i",
 		Traits: []string{"CUSTOM_GOLD"}, Ports: []Port{{UUID: someNode, Address: "52:54:00:00:00:01", PXEEnabled: true}, {}}, State: "active", Maintenance: true,
 		Fault: PowerFailure, AutomatedClean: &no, DisablePowerOff: true, Retired: true, Protected: true, ConsoleEnabled: true, Tenancy: "t", TargetRAID: map[string]any{"logical_disks": []any{}},
-		Kept: json.RawMessage(`{"session":7}`), Machine: smbios.System{UUID: someNode, Serial: "A1", SKU: "7"}, BootSet: "disk", InstanceFiles: map[string]string{"kernel": "sha256-1"}, DeployBootMode: "bios", SecureBootBefore: "on", LogMark: "7", Disks: json.RawMessage(`[["S1","0x1",7]]`), NetworkData: json.RawMessage(`{"links":[]}`),
+		Kept: json.RawMessage(`{"session":7}`), Machine: smbios.System{UUID: someNode, Serial: "A1", SKU: "7"}, BootSet: "disk", InstanceFiles: map[string]string{"kernel": "sha256-1"}, DeployBootMode: "bios", SecureBootBefore: "on", LogMark: "7", Disks: json.RawMessage(`[["S1","0x1",7]]`), AgentSteps: json.RawMessage(`{"release":"1"}`), NetworkData: json.RawMessage(`{"links":[]}`),
 		Connectors: []Connector{{Type: "iqn", ID: "iqn.2026-11.org.example:m"}},
 		Targets:    []Target{{UUID: someNode, Type: "iscsi", VolumeID: "v", BootIndex: 1, Properties: map[string]any{"target_lun": 1.0}}}}
 	v := reflect.ValueOf(d)

@@ -91,6 +91,9 @@ type Document struct {
 	// Disks is what the machine's ramdisk found of disks in the last inspection, JSON of a list of
 	// agentapi.KnownDisk; empty: it was not inspected that way, or its RAID has changed since.
 	Disks json.RawMessage `json:"disks,omitempty"`
+	// AgentSteps is what the agent of the node's ramdisk has last told of its steps, JSON whose form is the deploy interface's.
+	// Empty: it has told nothing yet.
+	AgentSteps json.RawMessage `json:"agent_steps,omitempty"`
 	// NetworkData is the node's network_data, JSON of Nova's network metadata; empty: none. Boot interfaces that make
 	// their medium give it to the ramdisk.
 	NetworkData json.RawMessage `json:"network_data,omitempty"`
@@ -107,6 +110,9 @@ const MachineKey = "machine"
 
 // DisksKey is where driver_internal_info has what Document.Disks says.
 const DisksKey = "inspected_disks"
+
+// AgentStepsKey is where driver_internal_info has what Document.AgentSteps says.
+const AgentStepsKey = "agent_steps"
 
 // BootSetKey and LogMarkKey are where driver_internal_info has Document.BootSet and Document.LogMark.
 const BootSetKey, LogMarkKey = "boot_device_set", "event_log_mark"

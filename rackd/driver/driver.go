@@ -206,6 +206,13 @@ type InBand interface {
 	Offered(facts map[string]string, f Flows) (steps []Step, ok bool, err error)
 }
 
+// Remembers is implemented by InBand deploy interfaces that keep on the node which steps its ramdisk's agent has.
+type Remembers interface {
+	// Remembered returns the names of the agent's steps of a flow, as interface.step. known is false where the ramdisk that
+	// would run is none that has told them.
+	Remembered(n *node.Document, f Flows) (names []string, known bool)
+}
+
 // AskedStep is a step of a request.
 type AskedStep struct {
 	Interface, Step string

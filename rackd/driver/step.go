@@ -201,6 +201,8 @@ const (
 	// order and carry it out minutes later. The end of a flow looks for that.
 	FactOnAsked = "on_asked"
 
+	// FactAgentSteps is what the node is to keep of the steps that the ramdisk's agent has told, JSON (node.Document.AgentSteps).
+	FactAgentSteps = "agent_steps"
 	// FactReadied says that this flow has made the machine's boot into the ramdisk ready, or has begun to: a medium may be
 	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
 	FactReadied = "readied"

@@ -54,6 +54,9 @@ func (r *Request) Listed(f driver.Flows) ([]driver.Step, error) {
 	if len(unknown) > 0 && (whole || !mayBoot) {
 		return nil, r.unknown(f, unknown, known)
 	}
+	if err := r.lacking(f, unknown); err != nil {
+		return nil, err
+	}
 	booted := len(r.Behind) > 0 // whether this rackd would have done so or not
 	if !mayBoot || !needsAgent && len(unknown) == 0 && !booted {
 		return steps, nil
@@ -96,6 +99,9 @@ func (r *Request) Deploy() ([]driver.Step, error) {
 	discovers := slices.IndexFunc(steps, func(s driver.Step) bool { return s.Discovers })
 	if len(later) > 0 && (whole || discovers < 0) {
 		return nil, r.unknown(driver.InDeploy, later, known)
+	}
+	if err := r.lacking(driver.InDeploy, later); err != nil {
+		return nil, err
 	}
 	if !whole || discovers < 0 {
 		return steps, nil

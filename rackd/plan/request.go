@@ -25,6 +25,8 @@ type Request struct {
 	Priorities map[string]int
 	// NoRamdisk: the ramdisk must not be booted.
 	NoRamdisk bool
+	// Instance: the flow takes down an instance that runs. A step that the agent is known to lack is refused before that.
+	Instance bool
 	// Behind is what a list that grows has behind the step that asks the agent. Empty: no list grows, or a rackd of before
 	// has begun it, which listed nothing there.
 	Behind []work.Planned
@@ -253,6 +255,29 @@ func (r *Request) unknown(f driver.Flows, asked []driver.AskedStep, known []driv
 		names = append(names, name(s))
 	}
 	return invalid("node %s: %w (it has: %s)", r.Node.Label(), errors.Join(errs...), strings.Join(names, ", "))
+}
+
+// lacking refuses those of the asked steps that only the agent may have and, by what it has told before, does not have.
+func (r *Request) lacking(f driver.Flows, asked []driver.AskedStep) error {
+	b, ok := r.Hardware.Deploy().(driver.Remembers)
+	if !ok || !r.Instance {
+		return nil
+	}
+	names, known := b.Remembered(r.Node, f)
+	if !known {
+		return nil
+	}
+	var errs []error
+	for _, a := range asked {
+		if !slices.Contains(names, a.Interface+"."+a.Step) {
+			errs = append(errs, fmt.Errorf("node does not support this %s step: %s.%s", f, a.Interface, a.Step))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return invalid("node %s: %w (its ramdisk told last that it has: %s). If the ramdisk was replaced since, give it another name in driver_info deploy_ramdisk",
+		r.Node.Label(), errors.Join(errs...), strings.Join(names, ", "))
 }
 
 // Named returns the out-of-band step that a node's interface contributes under a name.

@@ -164,7 +164,8 @@ func validated(kinds ...string) func(*Catalog, *work.Document, *driver.Task) ([]
 
 // plan is what the named steps of d's flow are made of.
 func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
-	p := &plan.Request{Hardware: t.Hardware, Node: t.Node, Facts: t.Facts, NoRamdisk: d.Args.DisableRamdisk, Own: c.ownStep}
+	p := &plan.Request{Hardware: t.Hardware, Node: t.Node, Facts: t.Facts, NoRamdisk: d.Args.DisableRamdisk, Own: c.ownStep,
+		Instance: d.Verb == work.Rebuild || d.Verb == work.Service}
 	for i, s := range d.Args.Steps {
 		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children, Place: i + 1})
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -108,6 +109,12 @@ func (r *Runner) tells() bool {
 // internal is what the end of d's work changes in driver_internal_info.
 func internal(d work.Document) map[string]json.RawMessage {
 	info := unlisted(d)
+	if steps := d.Checkpoint.Facts[driver.FactAgentSteps]; steps != "" {
+		if info == nil {
+			info = map[string]json.RawMessage{}
+		}
+		info[node.AgentStepsKey] = json.RawMessage(steps)
+	}
 	if d.Verb != work.Service && (d.Verb != work.Abort || d.Entry != provision.ServiceFail) {
 		return info
 	}
