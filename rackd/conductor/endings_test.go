@@ -40,6 +40,7 @@ type stage struct {
 	medium  string // the ramdisk's: "in", "out", or empty where nobody has put it in
 	gets    string // what a boot gets: "ramdisk", "instance", or empty
 	readied bool   // the ramdisk was prepared
+	taken   bool   // the instance's boot was taken back
 	rescued bool   // a rescue before has left the machine in the ramdisk
 	cleaned int    // how often it was cleaned up since
 	pulled  bool   // a medium was taken out of a machine that ran from it
@@ -103,8 +104,16 @@ func (s *stage) PrepareInstance(_ context.Context, t *driver.Task) error {
 
 func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	s.gets = ""
+	s.gets, s.taken = "", true
 	return nil
+}
+
+func (s *stage) PowerState(ctx context.Context, n *node.Document) (driver.PowerState, error) {
+	if s.hangs == powerRead {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return s.machine.PowerState(ctx, n)
 }
 
 func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, target driver.PowerState) error {
@@ -428,7 +437,7 @@ func (s *stage) ofMachine() []string {
 		power = "off"
 	}
 	boot := cmp.Or(s.gets, "nothing from us")
-	if !s.moved && !s.readied {
+	if !s.moved && !s.readied && !s.taken {
 		boot = "as it was"
 	}
 	agent := "–"
