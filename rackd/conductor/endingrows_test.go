@@ -200,7 +200,7 @@ const flowsHead = `# How flows end
 
 Generated from ` + "`rackd/conductor`" + ` by ` + "`make docs`" + `; do not edit. A test plays each row on a scripted machine and holds this page against what it saw.
 
-Five rules decide what becomes of the machine.
+Six rules decide what becomes of the machine.
 
 - **Judged before it is touched.** Central asks the rack before it accepts a request: what speaks against the interfaces, the boot or the steps is
   a 400. A step that only the ramdisk's agent may have is judged when the agent is asked. Where the rack cannot be asked, its work judges the same first.
@@ -211,6 +211,8 @@ Five rules decide what becomes of the machine.
   and no other. The machine is off before, for it may read from the medium; with ` + "`disable_power_off`" + ` it may not be.
 - **An owner's images go with the instance.** An undeploy takes out what is in any virtual drive, also what an operator has put in there. It fails if an
   image stays. Where the BMC does not list its drives, the history says so.
+- **The instance's system ends with the instance**, for the machine is switched off. With ` + "`disable_power_off`" + ` only the boot into the ramdisk of a
+  cleaning ends it. Without that boot it runs on, also on a node that is available, and the history says so (` + "`power off`" + `).
 - **The list of steps is fixed when it is made.** It stands in the work's checkpoint. A rackd that goes on with the work runs that list or fails.
 
 An abort leaves a step its time that must not be cut short: the rack decides by the checkpoint. The row then applies once the step has ended. A takeover changes no end, so

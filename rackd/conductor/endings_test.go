@@ -479,6 +479,9 @@ func ofNode(s *shelf, d work.Document) []string {
 	if toldOf(s, "not cleaned up") {
 		text += ", and what was not done"
 	}
+	if toldOf(s, "power off") { // of the steps here, none tells that
+		text += "; the history says that the machine was left on"
+	}
 	return []string{vifs, string(d.State), fault, text}
 }
 

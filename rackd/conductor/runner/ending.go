@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -46,6 +47,9 @@ func (r *Runner) end(ctx context.Context, res work.Result) error {
 		res.Source = r.task.Hardware.Source()
 	}
 	res.ClearInstance = r.doc.Flow() == work.Delete && r.doc.State != provision.Error // an abort is taken once it is torn down
+	if res.ClearInstance {
+		r.tellLeftOn(driver.PowerState(res.Power))
+	}
 	r.doc.Result = &res
 	r.doc.Checkpoint.Progress, r.doc.Checkpoint.Handle = nil, nil
 	err := r.takeIn(ctx)
@@ -83,6 +87,23 @@ func (r *Runner) end(ctx context.Context, res work.Result) error {
 		r.deps.Conductor.NotePower(e, nil)
 	}
 	return nil
+}
+
+// tellLeftOn tells in the history that an undeploy has left the former instance running, because disable_power_off forbids to switch the
+// machine off. A cleaning that has booted the ramdisk has ended that instance. power is what was read last, empty if that failed.
+func (r *Runner) tellLeftOn(power driver.PowerState) {
+	n := r.node
+	if r.task != nil {
+		n = r.task.Node
+	}
+	if !n.DisablePowerOff || power == driver.PowerOff || r.doc.Checkpoint.Facts[driver.FactBooted] != "" {
+		return
+	}
+	left := "the machine was left running, with the system of the instance that was undeployed"
+	if power == "" {
+		left = "the machine was left as it was, and may run the system of the instance that was undeployed"
+	}
+	r.Phase("power off", fmt.Sprintf("not done: the node's disable_power_off forbids it, and no ramdisk was booted for a cleaning: %s. Reset it or clean it if that must not be", left))
 }
 
 // shed takes out of the checkpoint what a work that has ended can do without: what its steps have
