@@ -203,7 +203,8 @@ Generated from ` + "`rackd/conductor`" + ` by ` + "`make docs`" + `; do not edit
 Six rules decide what becomes of the machine.
 
 - **Judged before it is touched.** Central asks the rack before it accepts a request: what speaks against the interfaces, the boot or the steps is
-  a 400. A step that only the ramdisk's agent may have is judged when the agent is asked. Where the rack cannot be asked, its work judges the same first.
+  a 400. A step that only the ramdisk's agent may have is judged when the agent is asked; a rebuild and a service judge it by
+  what that ramdisk has told before, if it has. Where the rack cannot be asked, its work judges the same first.
   An undeploy takes the instance off whatever the node's fields say; the boot of its cleaning is judged after that.
 - **Power is left alone where this flow has not booted the machine.** A failure switches off what the flow has booted into the ramdisk. A service that failed leaves
   its machine in the ramdisk, for an operator to look at, unless that runs from a medium.
