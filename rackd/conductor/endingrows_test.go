@@ -41,6 +41,8 @@ var endings = []ending{
 	{flow: "deploy", end: "failure in the ramdisk, the BMC does not eject", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", faults: faults{keeps: always}},
 	{flow: "deploy", end: "failure in the ramdisk with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", noOff: true, starts: itsDisk},
 	{flow: "deploy", end: "deadline in the ramdisk with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, starts: itsDisk, noOff: true, hangs: "write_image"},
+	{flow: "deploy", end: "the same, and its rackd dies before the reset", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, starts: itsDisk, noOff: true,
+		hangs: "write_image", diesAt: "conductor.cleaned"},
 	{flow: "deploy", end: "abort in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, abort: 150 * time.Second,
 		differs: "Ironic leaves the power on: here the agent would go on writing"},
 	{flow: "deploy", end: "takeover in the ramdisk, and failure", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "write_image", dies: 150 * time.Second},
@@ -218,6 +220,11 @@ Six rules decide what becomes of the machine.
 
 An abort leaves a step its time that must not be cut short: the rack decides by the checkpoint. The row then applies once the step has ended. A takeover changes no end, so
 three rows stand for all. [Ways out](ways-out.md) has the deadlines; a deadline ends a flow as its failure does.
+
+With ` + "`disable_power_off`" + ` a failure leaves the machine in the ramdisk: its agent has said how its step ended, and is idle. After an abort or a deadline
+the agent may still erase or write, so the machine is reset once the ramdisk's boot is taken back. It then boots what its disk holds: after
+an undeploy that may be what is left of the instance. A service that fails by its deadline is not reset. Its machine stays in the ramdisk for the operator, and
+the agent's step may go on there.
 
 "Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's; the rows are those of a boot interface that inserts one unless they
 say otherwise. Where the ramdisk comes from the network the rest is the same. A dash means that the flow has none.

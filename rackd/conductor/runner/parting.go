@@ -21,7 +21,7 @@ func (r *Runner) partingOf(l *work.Leaving) (p flow.Parting) {
 	case provision.DeployFail, // a half-written disk must not boot
 		provision.CleanFail, provision.InspectFail, provision.RescueFail:
 		p.Off = !r.task.Node.DisablePowerOff
-		p.Reset = r.task.Node.DisablePowerOff && l.Aborted
+		p.Reset = r.task.Node.DisablePowerOff && (l.Aborted || l.Late) // the agent may be at work
 	case provision.ServiceFail: // an operator is to look at it, in the ramdisk where that needs no medium
 		p.Off = flow.BootsFromMedium(r.task) && !r.task.Node.DisablePowerOff
 	}

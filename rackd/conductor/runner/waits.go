@@ -80,7 +80,13 @@ func (r *Runner) park(ctx context.Context, poll <-chan time.Time, limit time.Dur
 	}
 }
 
-func (r *Runner) late(s flow.Step) error {
+// lateError is the error of a step that has not ended by its deadline.
+type lateError struct{ error }
+
+func (r *Runner) late(s flow.Step) error { return lateError{r.timedOut(s)} }
+
+// timedOut tells people why s has not ended by its deadline.
+func (r *Runner) timedOut(s flow.Step) error {
 	limit := r.limit().Round(time.Second)
 	if r.Installs() {
 		return fmt.Errorf("timed out: the installer did not report within %s (state %q). Look at the machine's console: does it load its kickstart, does it reach this rackd? --deadline of rackd gives slow installers more time", limit, r.doc.State)
