@@ -27,6 +27,8 @@ type drive struct {
 	// lies: it takes each write, and reads as zero.
 	lies     bool
 	readOnly bool
+	// pace is how many bytes a second it reads and writes; 0: as many as come.
+	pace int64
 	// late: it is put in by the test, not at the start.
 	late bool
 }
@@ -73,6 +75,11 @@ func (d drive) arguments(dir string) []string {
 	if len(d.fails) > 0 {
 		broken := fmt.Sprintf("driver=blkdebug,node-name=%s-broken,image=%s,config=%s", node, top, d.rules(dir))
 		args, top = append(args, "-blockdev", broken), node+"-broken"
+	}
+	if d.pace > 0 {
+		args = append(args, "-object", fmt.Sprintf("throttle-group,id=%s-pace,x-bps-total=%d", node, d.pace),
+			"-blockdev", fmt.Sprintf("driver=throttle,node-name=%s-slow,throttle-group=%s-pace,file=%s", node, node, top))
+		top = node + "-slow"
 	}
 	args = append(args, "-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file=%s,read-only=%s", node, top, onOff(d.readOnly)))
 	if d.device != "" && !d.late {

@@ -31,11 +31,11 @@ func TestLateDisks(t *testing.T) {
 		r.vm.Add(ctx, t, map[string]any{"driver": "scsi-hd", "id": "late", "bus": "scsi.0", "scsi-id": 1, "drive": "n-LATE", "serial": "LATE"})
 	})
 	defer wait.Stop()
-	result, c := r.prepare(ctx, nil, known...)
+	result, c := r.prepare(ctx, r.image, nil, known...)
 	if c.Status != agentapi.CommandSucceeded {
 		t.Fatalf("with a disk that comes late: %+v", c.Error)
 	}
-	if got := late.part(t, r.dir, mib, 60*mib); !bytes.Equal(got, r.image[mib:61*mib]) {
+	if got := late.part(t, r.dir, mib, 60*mib); !bytes.Equal(got, r.image.data[mib:61*mib]) {
 		t.Errorf("the image went to %s: the smallest disk, which came late, does not hold it", result.RootDevice)
 	}
 	if err := large.holds(t, r.dir, old); err != nil {
@@ -44,11 +44,11 @@ func TestLateDisks(t *testing.T) {
 
 	for want, ask := range map[string]func() agentapi.Command{
 		`serial "READONLY"), which is read-only`: func() agentapi.Command {
-			_, c := r.prepare(ctx, map[string]any{"serial": "READONLY"})
+			_, c := r.prepare(ctx, r.image, map[string]any{"serial": "READONLY"})
 			return c
 		},
 		"GONE": func() agentapi.Command {
-			_, c := r.prepare(ctx, nil, append(known, agentapi.KnownDisk{Serial: "GONE", Size: 1 << 40})...)
+			_, c := r.prepare(ctx, r.image, nil, append(known, agentapi.KnownDisk{Serial: "GONE", Size: 1 << 40})...)
 			return c
 		},
 	} {
