@@ -14,8 +14,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// A call of a vendor's method beside a cleaning, and the abort of one, are works of their own that go on with the undeploy. They tell once more
-// that its instance is gone. The VIF that somebody has attached since the undeploy told it stays.
+// A call of a vendor's method beside a cleaning, and the abort of one, are works of their own that go on with the undeploy. They tell
+// once more that its instance is gone. A VIF that was attached since the undeploy told it stays.
 func TestAVIFOfACleaningStaysWhenAnotherWorkGoesOnWithIt(t *testing.T) {
 	f := newFixture(t)
 	n, w := f.deploy("n")
