@@ -326,7 +326,7 @@ At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `;
 | an abort that is refused | ends as without that |
 | a change of ` + "`driver_info`" + ` or of the conductor group | the change is refused while the node is locked, or taken up; the flow ends as without that. By another way to the BMC it writes nothing until the BMC there has told that it is that of the same machine. Else it fails, and leaves the machine that it has booted as it is |
 | DELETE of the node | is refused while the flow runs; in maintenance it is accepted where the flow waits or is held, as in Ironic |
-| a person at the power button, an agent that reboots by itself | ends as without that, or fails and says why |
+| a person at the power button, an agent that reboots by itself | ends as without that; or fails, says why, and leaves the machine as the row of that failure says |
 | a hold of the operator's, and the request to go on | all of this happens to flows that a hold stops, and to those that go on from one |
 
 ## Where Ironic differs for all flows

@@ -47,7 +47,7 @@ type verdict int
 const (
 	undisturbed verdict = iota
 	aborted             // in the state that an abort leads to, or in its end with a word on the abort
-	loud                // in a failure that says why
+	loud                // in a failure of the flow that says why, and leaves the machine as its row says
 	gone                // not at all: the node was deleted after it
 )
 
@@ -206,14 +206,15 @@ func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	switch {
 	case n.Maintenance && n.Fault == nil:
 		t.Errorf("left in maintenance: %s", n)
-	case p.flow.ended(n), may == loud && n.ProvisionState == p.flow.end:
+	case p.flow.ended(n):
 		p.flow.leaves(t, s.m)
 	case may == aborted && strings.Contains(strings.ToLower(text), "abort"):
 		p.flow.leavesNoBoot(t, s.m)
 		if off && strings.HasSuffix(n.ProvisionState, "failed") && s.m.Machine.On() {
 			t.Errorf("the abort left machine %s, which was off, on in %s", s.m.Name, n.ProvisionState)
 		}
-	case may == loud && text != "":
+	case may == loud && text != "" && slices.Contains(p.flow.failures(), states.State(n.ProvisionState)):
+		p.flow.leavesFailed(t, s.m, off, n)
 	default:
 		t.Errorf("%s at %s: it ended as %s", e.name, at, n)
 	}

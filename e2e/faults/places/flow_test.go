@@ -1,6 +1,7 @@
 package places
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
@@ -35,6 +36,29 @@ func (f flow) ended(n node) bool {
 	return n.LastError != nil && strings.Contains(*n.LastError, f.fails)
 }
 
+// failures are the states that a failure of the flow leads to. An undeploy has two, for it cleans. A request for power leaves the node
+// where it rests, and so does a rebuild that fails before the machine is touched.
+func (f flow) failures() (list []states.State) {
+	var ask struct{ Target string }
+	_ = json.Unmarshal([]byte(f.ask.body), &ask)
+	verb, ok := states.LookupVerb(ask.Target)
+	if !ok || verb.Event == states.EventRebuild {
+		list = append(list, states.State(f.end))
+	}
+	from := states.Enroll
+	if len(f.way) > 0 {
+		from = states.State(f.way[len(f.way)-1].rest)
+	}
+	begun, _ := states.Request(from, verb)
+	cleans, _ := states.Next(begun.To, states.EventClean)
+	for _, s := range []states.State{begun.To, cleans.To} {
+		if failed, ok := states.Next(s, states.EventFail); ok {
+			list = append(list, failed.To)
+		}
+	}
+	return list
+}
+
 // request is one request of the API and the state in which the node rests after it.
 type request struct {
 	path string // below the node
@@ -53,8 +77,10 @@ var (
 	rescue  = request{"/states/provision", `{"target":"rescue","rescue_password":"open sesame"}`, "rescue"}
 )
 
+const powerPath = "/states/power"
+
 func power(target string) request {
-	return request{"/states/power", `{"target":"` + target + `"}`, "available"}
+	return request{powerPath, `{"target":"` + target + `"}`, "available"}
 }
 
 // flows are all verbs that begin work on a node that rests.

@@ -17,7 +17,9 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/audit"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
 	"github.com/ironyard/ironyard/protocol/failpoint"
+	states "github.com/ironyard/ironyard/protocol/provision"
 	_ "github.com/ironyard/ironyard/rackd/conductor" // its points
 )
 
@@ -226,16 +228,41 @@ func (r *rig) begins(t *testing.T, group string, f flow) (string, *fleet.Member)
 	return id, m
 }
 
-// leaves checks how a flow that fails leaves its machine: off, with no boot into the ramdisk ahead of it, and its drive empty.
+// leaves checks how the flow leaves its machine that ends as it does undisturbed. In a hold and in rescue the ramdisk runs. After all
+// others it is gone, with no boot into it ahead and nothing in the drive, and those that fail here leave their machine off.
 func (f flow) leaves(t *testing.T, m *fleet.Member) {
 	t.Helper()
-	if f.fails == "" {
+	if in, _ := states.Describe(states.State(f.end)); in.Kind == states.Held || in.State == states.Rescue {
 		return
 	}
-	if m.Machine.On() {
+	if f.fails != "" && m.Machine.On() {
 		t.Errorf("%s left machine %s on", f.name, m.Name)
 	}
+	f.leavesNoRamdisk(t, m)
 	f.leavesNoBoot(t, m)
+}
+
+// leavesFailed checks how the flow leaves its machine that has ended as n with an error. An undeploy and a cleaning leave it off, and the
+// others off where it was off. No event here switches a machine on. A failed service may leave the ramdisk to look at.
+func (f flow) leavesFailed(t *testing.T, m *fleet.Member, off bool, n node) {
+	t.Helper()
+	f.leavesNoBoot(t, m)
+	state := states.State(n.ProvisionState)
+	if state != states.ServiceFail {
+		f.leavesNoRamdisk(t, m)
+	}
+	off = off && f.ask.path != powerPath || state == states.Error || state == states.CleanFail
+	if off && m.Machine.On() {
+		t.Errorf("%s left machine %s on in %s", f.name, m.Name, state)
+	}
+}
+
+// leavesNoRamdisk checks that the ramdisk does not run.
+func (f flow) leavesNoRamdisk(t *testing.T, m *fleet.Member) {
+	t.Helper()
+	if m.Machine.Status().State == machine.InRamdisk {
+		t.Errorf("%s left machine %s in the ramdisk", f.name, m.Name)
+	}
 }
 
 // leavesNoBoot checks that no boot into the ramdisk is ahead of the machine.
