@@ -167,7 +167,7 @@ func (r *rig) happen(t *testing.T, flows []flow, list []place, all bool) {
 // ends waits until nothing is done for a node, and returns it.
 func (r *rig) ends(t *testing.T, id string) (n node) {
 	t.Helper()
-	r.untilEvery(t, 250*time.Millisecond, 3*time.Minute, "node "+id+" rests", func() (bool, string) {
+	r.untilEvery(t, 250*time.Millisecond, 5*time.Minute, "node "+id+" rests", func() (bool, string) {
 		n = node{}
 		if err := r.get("/v1/nodes/"+id, &n); err != nil {
 			return false, err.Error()
