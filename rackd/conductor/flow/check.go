@@ -12,7 +12,7 @@ import (
 )
 
 // CheckFlow says what speaks against the steps of a flow that central is about to accept. Steps that only the
-// ramdisk's agent may have are not looked at.
+// ramdisk's agent may have are looked at where they would take an instance down, and by what the agent has told before.
 func (c *Catalog) CheckFlow(f ask.Flow, n *node.Document, hw *driver.Hardware) error {
 	if !f.Whole {
 		f.Steps = withheld(f.Steps)
