@@ -60,14 +60,14 @@ func (c converter) Way() string { return c.from.Format + "-qcow2" }
 // Need implements imagecache.Maker.
 func (c converter) Need(ctx context.Context, in *os.File) (int64, error) {
 	if c.from.Format == diskformat.VMDK { // of a file that was cut off it reads zeros, and its other drivers refuse such
+		if _, err := c.run(ctx, 0, []*os.File{in}, "check", "--image-opts", c.source()); err != nil {
+			return 0, err
+		}
 		info, err := in.Stat()
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", imagecache.ErrDisk, err)
 		}
 		if err := vmdkWhole(in, info.Size()); err != nil {
-			return 0, err
-		}
-		if _, err := c.run(ctx, 0, []*os.File{in}, "check", "--image-opts", c.source()); err != nil {
 			return 0, err
 		}
 	}
