@@ -232,7 +232,7 @@ func (r *rig) begins(t *testing.T, group string, f flow) (string, *fleet.Member)
 // others it is gone, with no boot into it ahead and nothing in the drive, and those that fail here leave their machine off.
 func (f flow) leaves(t *testing.T, m *fleet.Member) {
 	t.Helper()
-	if in, _ := states.Describe(states.State(f.end)); in.Kind == states.Held || in.State == states.Rescue {
+	if in, _ := states.Describe(states.State(f.end)); m == nil || in.Kind == states.Held || in.State == states.Rescue { // fake hardware has no machine
 		return
 	}
 	if f.fails != "" && m.Machine.On() {
