@@ -49,21 +49,26 @@ func loop4K(t *testing.T, file string) string {
 }
 
 // An MBR counts in sectors, and says not of which size. An image that was made for sectors of 512 bytes has no partition where a disk of
-// 4 KiB sectors looks for it: the deploy fails, as that of an image with a GPT does.
+// 4 KiB sectors looks for it: the deploy fails, as that of an image with a GPT does. In a large image the partition may begin within
+// the image also as the disk counts. Its end lies behind the image then.
 func TestAnImageWithAnMBROnADiskOfLargerSectors(t *testing.T) {
-	img := partitioned(t, "label: dos\nstart=2048, size=4MiB, type=83, bootable\n")
-	d, p, path := fixture(t, img)
-	const big = 512 << 20
-	if err := os.Truncate(path, big); err != nil {
-		t.Fatal(err)
-	}
-	dev := loop4K(t, path)
-	if dev == "" {
-		t.Skip("not run: a loop device wants root")
-	}
-	d.Machine = both{{Name: dev, Size: big}}
-	got, err := d.Prepare(t.Context(), p, ignore)
-	if format, is := errors.AsType[*image.FormatError](err); !is {
-		t.Errorf("the deploy ends well: %+v, %v %v", got, err, format)
+	for name, img := range map[string][]byte{
+		"small": partitioned(t, "label: dos\nstart=2048, size=4MiB, type=83, bootable\n"),
+		"large": append(partitioned(t, "label: dos\nstart=2048, size=6MiB, type=83, bootable\n"), make([]byte, 4<<20)...),
+	} {
+		d, p, path := fixture(t, img)
+		const big = 512 << 20
+		if err := os.Truncate(path, big); err != nil {
+			t.Fatal(err)
+		}
+		dev := loop4K(t, path)
+		if dev == "" {
+			t.Skip("not run: a loop device wants root")
+		}
+		d.Machine = both{{Name: dev, Size: big}}
+		got, err := d.Prepare(t.Context(), p, ignore)
+		if _, is := errors.AsType[*image.FormatError](err); !is {
+			t.Errorf("%s: the deploy ends well: %+v, %v", name, got, err)
+		}
 	}
 }
