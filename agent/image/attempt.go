@@ -13,6 +13,7 @@ import (
 	"github.com/therootcompany/xz"
 
 	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/protocol/gzipfile"
 )
 
 // attempt is the work on one image and disk; run is called once for each try.
@@ -67,7 +68,7 @@ const maxDictionary = 64 << 20
 func (s *stream) decompress(kind string) (io.Reader, error) {
 	switch kind {
 	case diskformat.Gzip:
-		return newMembers(s.raw)
+		return gzipfile.NewReader(s.raw)
 	case diskformat.Zstd:
 		// The limits are those of `zstd --long=27`, more than a small ramdisk bears otherwise.
 		z, err := zstd.NewReader(s.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))

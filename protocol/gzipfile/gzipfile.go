@@ -1,4 +1,7 @@
-package image
+// Package gzipfile reads what gzip itself reads: a file of one member or several, and zeros behind them.
+//
+// It imports nothing of the project. The ramdisk's agent and rackd read images by it, so that both take the same files.
+package gzipfile
 
 import (
 	"bufio"
@@ -9,23 +12,26 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// members reads a gzip file of one member or several. Zeros behind the last are padding, as gzip itself takes them.
-type members struct {
+// Reader reads what the members of a file hold. Zeros behind the last are padding. A file that was cut off, or that goes on with
+// other bytes, is an error. Not safe for concurrent use.
+type Reader struct {
 	raw *bufio.Reader
 	z   *gzip.Reader
 }
 
-func newMembers(r io.Reader) (*members, error) {
+// NewReader reads the header of the first member from r.
+func NewReader(r io.Reader) (*Reader, error) {
 	raw := bufio.NewReaderSize(r, 64<<10)
 	z, err := gzip.NewReader(raw)
 	if err != nil {
 		return nil, err
 	}
 	z.Multistream(false)
-	return &members{raw, z}, nil
+	return &Reader{raw, z}, nil
 }
 
-func (m *members) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (m *Reader) Read(p []byte) (int, error) {
 	for {
 		n, err := m.z.Read(p)
 		if n > 0 || !errors.Is(err, io.EOF) {
@@ -49,7 +55,7 @@ func (m *members) Read(p []byte) (int, error) {
 }
 
 // padding reads the rest of the file; io.EOF: it was zeros.
-func (m *members) padding() error {
+func (m *Reader) padding() error {
 	p := make([]byte, 4<<10)
 	for {
 		n, err := m.raw.Read(p)

@@ -1,4 +1,4 @@
-package image
+package gzipfile
 
 import (
 	"bytes"
@@ -11,10 +11,20 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
+func packed(t *testing.T, plain []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(plain); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // A gzip file may have several members, and zeros behind them where a tape or a disk has padded it. What else follows is no gzip file.
 func TestMembersOfAGzipFile(t *testing.T) {
 	one, two := bytes.Repeat([]byte("one"), 100_000), []byte("two")
-	first, second := compressed(t, "gzip", one), compressed(t, "gzip", two)
+	first, second := packed(t, one), packed(t, two)
 	zeros := make([]byte, 70_000)
 	for name, c := range map[string]struct {
 		file []byte
@@ -30,10 +40,10 @@ func TestMembersOfAGzipFile(t *testing.T) {
 		"cut off in the first":   {first[:len(first)-1], one, io.ErrUnexpectedEOF},
 		"cut off in the second":  {slices.Concat(first, second[:len(second)-9]), nil, io.ErrUnexpectedEOF},
 		"cut off in its header":  {slices.Concat(first, second[:4]), one, io.ErrUnexpectedEOF},
-		"an empty member before": {slices.Concat(compressed(t, "gzip", nil), first), one, nil},
+		"an empty member before": {slices.Concat(packed(t, nil), first), one, nil},
 	} {
 		for way, r := range map[string]io.Reader{"at once": bytes.NewReader(c.file), "in pieces": iotest.HalfReader(bytes.NewReader(c.file))} {
-			m, err := newMembers(r)
+			m, err := NewReader(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,12 +13,12 @@ import (
 	"math"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/lima-vm/go-qcow2reader/image"
 	"github.com/therootcompany/xz"
 
 	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/protocol/gzipfile"
 	"github.com/ironyard/ironyard/protocol/qcow2file"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -56,7 +56,7 @@ func openSource(f *os.File, i driver.DiskImage) (source, error) {
 	case "":
 		s.bytes = info.Size()
 	case diskformat.Gzip:
-		if s.plain, err = gzip.NewReader(s.file); err != nil {
+		if s.plain, err = gzipfile.NewReader(s.file); err != nil {
 			return nil, fmt.Errorf("the image cannot be unpacked as gzip: %w", err)
 		}
 	case diskformat.Zstd:

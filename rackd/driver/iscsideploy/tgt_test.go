@@ -214,10 +214,11 @@ func TestImagesArrive(t *testing.T) {
 		file   []byte
 		fields map[string]any
 	}{
-		"raw":   {img, nil},
-		"xz":    {squeezed, map[string]any{"image_compression": "xz"}},
-		"gzip":  {packed.Bytes(), map[string]any{"image_compression": "gzip"}},
-		"qcow2": {qcow2, map[string]any{"image_disk_format": "qcow2"}},
+		"raw":          {img, nil},
+		"xz":           {squeezed, map[string]any{"image_compression": "xz"}},
+		"gzip, padded": {append(bytes.Clone(packed.Bytes()), make([]byte, 5000)...), map[string]any{"image_compression": "gzip"}},
+		"gzip":         {packed.Bytes(), map[string]any{"image_compression": "gzip"}},
+		"qcow2":        {qcow2, map[string]any{"image_disk_format": "qcow2"}},
 	} {
 		r := newRig(t, c.file, c.fields)
 		if err := r.through(r.iface); err != nil {
