@@ -75,17 +75,23 @@ func writing(s witness.Sight) bool {
 // taken waits until all that a rackd owned is over or another's.
 func (l *lab) taken(ctx context.Context, t *testing.T, rackd string, owned map[string]witness.Sight) {
 	t.Helper()
+	var last witness.Sight
 	if err := l.see.Await(ctx, func() bool {
 		now := l.see.Newest()
 		for id, was := range owned {
 			s := now[id]
 			if s.Doc.ID == was.Doc.ID && !s.Gone && s.Doc.Open() && (s.Doc.Owner == rackd || s.Doc.Owner == "") {
+				last = s
 				return false
 			}
 		}
 		return true
 	}); err != nil {
 		t.Fatalf("the work of %s was not taken over: %v", rackd, err)
+	}
+	if last.Doc.ID != "" {
+		t.Logf("of the %d pieces of work of %s one of those taken last was %s %s, owner %q, epoch %d, at step %q", len(owned), rackd, last.Doc.Verb, last.Doc.ID,
+			last.Doc.Owner, last.Doc.Epoch, last.Doc.Checkpoint.Step)
 	}
 }
 
