@@ -182,7 +182,7 @@ func (r *rig) ends(t *testing.T, id string) (n node) {
 func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 	var s subject
 	s.id, s.m = r.begins(t, group, p.flow)
-	off := !s.m.Machine.On()
+	off, ups := !s.m.Machine.On(), r.machines.Journal.Counts(s.m.Name)[journal.AgentUp]
 	at := p.point + "@" + p.detail
 	c := r.start(t, name, group, at+"=print;"+at+"=sleep:"+stands.String(), p.flow.flags...)
 	r.request(t, s.id, p.flow.ask)
@@ -214,7 +214,7 @@ func (r *rig) disturb(t *testing.T, group, name string, e event, p place) {
 			t.Errorf("the abort left machine %s, which was off, on in %s", s.m.Name, n.ProvisionState)
 		}
 	case may == loud && text != "" && slices.Contains(p.flow.failures(), states.State(n.ProvisionState)):
-		p.flow.leavesFailed(t, s.m, off, n)
+		p.flow.leavesFailed(t, s.m, off, r.machines.Journal.Counts(s.m.Name)[journal.AgentUp] > ups, n)
 	default:
 		t.Errorf("%s at %s: it ended as %s", e.name, at, n)
 	}
