@@ -24,7 +24,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	raw := bufio.NewReaderSize(r, 64<<10)
 	z, err := gzip.NewReader(raw)
 	if err != nil {
-		return nil, err
+		return nil, within(err)
 	}
 	z.Multistream(false)
 	return &Reader{raw, z}, nil
@@ -48,10 +48,18 @@ func (m *Reader) Read(p []byte) (int, error) {
 			return 0, m.padding()
 		}
 		if err := m.z.Reset(m.raw); err != nil {
-			return 0, err
+			return 0, within(err)
 		}
 		m.z.Multistream(false)
 	}
+}
+
+// within is the error of a header: a file that ends there was cut off. The package says io.EOF where that is within a name.
+func within(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // padding reads the rest of the file; io.EOF: it was zeros.

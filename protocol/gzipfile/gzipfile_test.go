@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -40,6 +41,7 @@ func TestMembersOfAGzipFile(t *testing.T) {
 		"cut off in the first":   {first[:len(first)-1], one, io.ErrUnexpectedEOF},
 		"cut off in the second":  {slices.Concat(first, second[:len(second)-9]), nil, io.ErrUnexpectedEOF},
 		"cut off in its header":  {slices.Concat(first, second[:4]), one, io.ErrUnexpectedEOF},
+		"cut off in its name":    {slices.Concat(first, second[:3], []byte{8}, second[4:10], []byte("na")), one, io.ErrUnexpectedEOF},
 		"an empty member before": {slices.Concat(packed(t, nil), first), one, nil},
 	} {
 		for way, r := range map[string]io.Reader{"at once": bytes.NewReader(c.file), "in pieces": iotest.HalfReader(bytes.NewReader(c.file))} {
@@ -51,6 +53,15 @@ func TestMembersOfAGzipFile(t *testing.T) {
 			if !errors.Is(err, c.err) || c.want != nil && !bytes.Equal(got, c.want) {
 				t.Errorf("%s, %s: %d bytes, want %d, %v", name, way, len(got), len(c.want), err)
 			}
+		}
+	}
+}
+
+// Names lie in the headers of files that gzip itself has made. One that ends there, or before, is no empty disk.
+func TestAGzipFileThatEndsInItsFirstHeader(t *testing.T) {
+	for _, file := range []string{"", "\x1f\x8b", "\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x03na"} {
+		if _, err := NewReader(strings.NewReader(file)); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%q: %v", file, err)
 		}
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"os"
 	"slices"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/therootcompany/xz"
 
 	"github.com/ironyard/ironyard/protocol/diskformat"
+	"github.com/ironyard/ironyard/protocol/gzipfile"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 )
 
@@ -142,7 +142,7 @@ func inside(f *os.File, packed string) (diskformat.Info, error) {
 	in := io.NewSectionReader(f, 0, 1<<62)
 	switch packed {
 	case diskformat.Gzip:
-		r, err = gzip.NewReader(in)
+		r, err = gzipfile.NewReader(in)
 	case diskformat.Zstd:
 		var z *zstd.Decoder
 		if z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)); err == nil {
@@ -154,21 +154,20 @@ func inside(f *os.File, packed string) (diskformat.Info, error) {
 	default:
 		return diskformat.Info{}, fmt.Errorf("%w: it is compressed as %s; give gzip, zstd, xz or an image that is not compressed", ErrRefused, packed)
 	}
-	h := make([]byte, diskformat.HeadLen)
-	n := 0
+	var h []byte
 	if err == nil {
-		n, err = io.ReadFull(r, h)
+		h, err = io.ReadAll(io.LimitReader(r, diskformat.HeadLen))
 	}
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if err != nil {
 		return diskformat.Info{}, fmt.Errorf("%w: it cannot be unpacked as %s: %w", ErrRefused, packed, err)
 	}
-	found := diskformat.Info{Format: diskformat.Sniff(h[:n])}
-	if again := diskformat.Compression(h[:n]); again != "" {
+	found := diskformat.Info{Format: diskformat.Sniff(h)}
+	if again := diskformat.Compression(h); again != "" {
 		return found, fmt.Errorf("%w: it is compressed as %s inside %s", ErrRefused, again, packed)
 	}
 	switch found.Format {
 	case diskformat.QCOW2:
-		found.Bytes, err = diskformat.QCOW2Header(h[:n])
+		found.Bytes, err = diskformat.QCOW2Header(h)
 		return found, err
 	case diskformat.Raw:
 		return found, nil

@@ -183,6 +183,7 @@ func TestHostileImages(t *testing.T) {
 	}{
 		"qcow2 with a backing file":        {patch(qcow2, 8, "\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x0b"), "", "backing file"},
 		"the same, in gzip":                {packed(t, "gzip", patch(qcow2, 8, "\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x0b")), "", "backing file"},
+		"gzip that ends in a name":         {[]byte("\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x03na"), "", "cannot be unpacked as gzip"},
 		"qcow2 with a data file":           {patch(qcow2, 79, "\x04"), "", "data is in another file"},
 		"qcow2 with a feature of tomorrow": {patch(qcow2, 79, "\x40"), "", "features that are not known"},
 		"qcow2 declared raw":               {qcow2, "raw", "declared as raw, and its content is qcow2"},
