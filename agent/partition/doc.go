@@ -90,7 +90,7 @@ func Read(d Disk) (Table, error) {
 	case !signed:
 		return nil, fmt.Errorf("disk %s: %w", d.Name(), ErrNone)
 	case sectors.Protective(first):
-		return nil, fmt.Errorf("GPT of disk %s is damaged: it has a protective MBR and no header", d.Name())
+		return nil, fmt.Errorf("GPT of disk %s is damaged: it has a protective MBR, and no entry that begins in sector 1 or no header there", d.Name())
 	}
 	return readMBR(d, first)
 }

@@ -78,6 +78,9 @@ func gptAt(d Disk, at int64) (*gpt, error) {
 	if got, want := headerSum(g.header), le.Uint32(g.header[hdrCRC:]); got != want {
 		return bad("header checksum is %08x, computed %08x", want, got)
 	}
+	if my := le.Uint64(g.header[hdrMyLBA:]); my != uint64(at/g.sector) {
+		return bad("its header at sector %d says to be at sector %d", at/g.sector, my)
+	}
 	count, size := int64(le.Uint32(g.header[hdrNumEntries:])), int64(le.Uint32(g.header[hdrEntrySize:]))
 	if size < 128 || size > 4096 || size%8 != 0 || count < 1 || count*size > maxEntries {
 		return bad("%d entries of %d bytes", count, size)

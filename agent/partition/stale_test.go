@@ -1,7 +1,9 @@
 package partition
 
 import (
+	"bytes"
 	"errors"
+	"hash/crc32"
 	"testing"
 )
 
@@ -42,5 +44,39 @@ func TestAGPTWithoutAProtectiveMBR(t *testing.T) {
 	}
 	if table, err := Read(d); err == nil || errors.Is(err, ErrNone) {
 		t.Errorf("a table with partitions %+v, %v", table.Partitions(), err)
+	}
+}
+
+// resum makes the checksums of a GPT's header at a place right, with entries at the next sector.
+func resum(data []byte, at int) {
+	h := data[at : at+512]
+	n := int(le.Uint32(h[hdrNumEntries:]) * le.Uint32(h[hdrEntrySize:]))
+	le.PutUint32(h[hdrEntriesCRC:], crc32.ChecksumIEEE(data[at+512:at+512+n]))
+	le.PutUint32(h[hdrCRC:], headerSum(h))
+}
+
+// A header that says to lie elsewhere is believed by no kernel. The table was written there: over what a partition holds.
+func TestAHeaderThatSaysToLieElsewhere(t *testing.T) {
+	data := sfdisk(t, 8<<20, "label: gpt\nstart=2048, size=4MiB\n")
+	le.PutUint64(data[512+hdrMyLBA:], 3000)
+	resum(data, 512)
+	before := bytes.Clone(data[2048*512 : 6<<20])
+	table, err := Read(&memory{data, 512})
+	if err == nil {
+		if err := errors.Join(table.GrowToDisk(), table.Write()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err == nil || !bytes.Equal(data[2048*512:6<<20], before) {
+		t.Errorf("%v; the partition holds what it did: %v", err, bytes.Equal(data[2048*512:6<<20], before))
+	}
+}
+
+// Kernel and firmware believe a protective entry only where it begins at the header, in sector 1.
+func TestAProtectiveEntryThatBeginsElsewhere(t *testing.T) {
+	data := sfdisk(t, 8<<20, "label: gpt\nstart=2048, size=4MiB\n")
+	le.PutUint32(data[mbrTable+8:], 0)
+	if table, err := Read(&memory{data, 512}); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("%v, %v", table, err)
 	}
 }

@@ -31,11 +31,11 @@ const (
 )
 
 // GPT reports whether r, which is an image from its start or the disk that it was written to, has a GPT for sectors of that size.
-// One that was made for others is an *Error. Kernel, firmware and blkid believe a GPT only behind a protective entry. Behind another MBR
-// it was left by a table before.
+// One that was made for others is an *Error. Kernel and firmware believe a GPT only behind a protective entry that begins in sector 1.
+// Behind another MBR it was left by a table before.
 func GPT(r io.ReaderAt, disk string, sector int64) (bool, error) {
 	first := make([]byte, mbrSize)
-	if n, _ := r.ReadAt(first, 0); n == mbrSize && first[510] == 0x55 && first[511] == 0xaa && !Protective(first) {
+	if n, _ := r.ReadAt(first, 0); n == mbrSize && first[510] == 0x55 && first[511] == 0xaa && !stands(first, 1, 1) {
 		return false, nil
 	}
 	if Signed(r, sector) {
@@ -56,10 +56,14 @@ func Signed(r io.ReaderAt, at int64) bool {
 	return string(sig[:n]) == gptSignature
 }
 
-// Protective reports whether an MBR, the first 512 bytes, has an entry that stands for a GPT.
-func Protective(mbr []byte) bool {
+// Protective reports whether an MBR, the first 512 bytes, has an entry that stands for a GPT, wherever it begins.
+func Protective(mbr []byte) bool { return stands(mbr, 0, 1<<32-1) }
+
+// stands reports whether it has one that begins in one of those sectors.
+func stands(mbr []byte, from, to uint32) bool {
 	for i := range 4 {
-		if mbr[mbrTable+16*i+4] == mbrProtective {
+		e := mbr[mbrTable+16*i:]
+		if start := binary.LittleEndian.Uint32(e[8:]); e[4] == mbrProtective && start >= from && start <= to {
 			return true
 		}
 	}
