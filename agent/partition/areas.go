@@ -56,7 +56,7 @@ func Areas(d Disk) []Area {
 			for i := range 4 {
 				start, end, kind := mbrArea(first, i, 0, sector)
 				add(start, end, fmt.Sprintf("%02x", kind), i+1)
-				if kind == 0x05 || kind == 0x0f || kind == 0x85 {
+				if slices.Contains(extended, kind) {
 					logicalAreas(d, start, sector, add)
 				}
 			}
@@ -76,10 +76,10 @@ func gptAreas(d Disk, sector, at int64, add func(start, end int64, kind string, 
 	count, size := int64(le.Uint32(header[hdrNumEntries:])), int64(le.Uint32(header[hdrEntrySize:]))
 	lba := le.Uint64(header[hdrEntriesLBA:])
 	last := uint64(d.Size() / sector)
-	if size < 128 || size > 4096 || count < 1 || count*size > maxEntries || lba >= last {
+	if size < 128 || size > 4096 || count < 1 || lba >= last {
 		return
 	}
-	entries := make([]byte, min(count*size, d.Size()-int64(lba)*sector))
+	entries := make([]byte, min(count*size, maxEntries, d.Size()-int64(lba)*sector)) // kernels show fewer
 	if _, err := d.ReadAt(entries, int64(lba)*sector); err != nil {
 		return
 	}
@@ -98,21 +98,34 @@ func mbrArea(record []byte, i int, base, sector int64) (start, end int64, kind b
 	return start, start + int64(le.Uint32(e[12:]))*sector, e[4]
 }
 
-// logicalAreas follows the chain of extended boot records: in each, the first entry is a logical
-// partition and the second the next record, which counts from the chain's beginning.
-func logicalAreas(d Disk, extended, sector int64, add func(start, end int64, kind string, number int)) {
+// extended are the types of a partition that holds logical ones.
+var extended = []byte{0x05, 0x0f, 0x85}
+
+// logicalAreas follows the chain of extended boot records as the kernel does: in each, one entry is the next record, which counts
+// from the chain's beginning, and others are logical partitions.
+func logicalAreas(d Disk, chain, sector int64, add func(start, end int64, kind string, number int)) {
 	record := make([]byte, 512)
-	for at, n := extended, 0; n < maxLogical; n++ {
+	number := 5 // of the next logical partition
+	for at, n := chain, 0; n < maxLogical; n++ {
 		if at < 0 || at+512 > d.Size() {
 			return
 		}
 		if _, err := d.ReadAt(record, at); err != nil || record[510] != 0x55 || record[511] != 0xaa {
 			return
 		}
-		start, end, is := mbrArea(record, 0, at, sector)
-		add(start, end, fmt.Sprintf("%02x", is), 5+n) // the kernel counts logical partitions from 5
-		next, _, kind := mbrArea(record, 1, extended, sector)
-		if kind == 0 || next <= extended {
+		next := int64(-1)
+		for i := range 4 {
+			start, end, kind := mbrArea(record, i, at, sector)
+			switch {
+			case end <= start:
+			case !slices.Contains(extended, kind):
+				add(start, end, fmt.Sprintf("%02x", kind), number)
+				number++
+			case next < 0:
+				next, _, _ = mbrArea(record, i, chain, sector)
+			}
+		}
+		if next <= chain {
 			return
 		}
 		at = next

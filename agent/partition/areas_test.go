@@ -91,24 +91,6 @@ func TestAreasOfAnMBRAsTheKernelSeesThem(t *testing.T) {
 	}
 }
 
-func FuzzAreas(f *testing.F) {
-	f.Add(make([]byte, 4096), make([]byte, 4096))
-	f.Fuzz(func(t *testing.T, head, tail []byte) {
-		d := &memory{data: make([]byte, 256<<10), sector: 512}
-		copy(d.data, head)
-		copy(d.data[max(0, len(d.data)-len(tail)):], tail)
-		areas := Areas(d)
-		if len(areas) > maxAreas {
-			t.Errorf("%d areas", len(areas))
-		}
-		for _, a := range areas {
-			if a.Start < 0 || a.End > d.Size() || a.End <= a.Start {
-				t.Errorf("area %v of a disk of %d bytes", a, d.Size())
-			}
-		}
-	})
-}
-
 // An MBR that was made for sectors of 512 bytes, behind another controller or by an image: its areas are found on a disk of larger
 // sectors too, as those of a GPT are.
 func TestAreasOfAnMBRMadeForOtherSectors(t *testing.T) {
@@ -152,5 +134,48 @@ func TestTypesOfAreas(t *testing.T) {
 				t.Errorf("%s: found %v, want %v", c.name, got, want)
 			}
 		}
+	}
+}
+
+// The kernel takes a logical partition from any entry of a record, and the next record from another.
+func TestLogicalPartitionsInAnyOrder(t *testing.T) {
+	d := &memory{data: make([]byte, 64*mb), sector: 512}
+	record := func(at int64, i int, kind byte, start, end int64) {
+		b := d.data[at:]
+		b[510], b[511] = 0x55, 0xaa
+		e := b[mbrTable+16*i:]
+		e[4] = kind
+		le.PutUint32(e[8:], uint32(start/512))
+		le.PutUint32(e[12:], uint32((end-start)/512))
+	}
+	record(0, 0, 0x05, 4*mb, 60*mb)
+	record(4*mb, 0, 0x05, 20*mb, 30*mb) // the next record, at 24 MiB
+	record(4*mb, 1, 0xfd, mb, 16*mb)
+	record(24*mb, 2, 0xfd, mb, 8*mb)
+	got := Areas(d)
+	for _, want := range []Area{{5 * mb, 20 * mb, "fd", 5}, {25 * mb, 32 * mb, "fd", 6}} {
+		if !slices.Contains(got, want) {
+			t.Errorf("found %v, want %v", got, want)
+		}
+	}
+}
+
+// A record without a partition, as partitioners leave it, takes no number.
+func TestTheNumberOfALogicalPartition(t *testing.T) {
+	data := sfdisk(t, 32*mb, "label: dos\nstart=2048, size=30MiB, type=5\nstart=4096, size=2MiB\nstart=12288, size=3MiB, type=fb\n")
+	clear(data[mb+mbrTable : mb+mbrTable+16])
+	if got := Areas(&memory{data: data, sector: 512}); !slices.Contains(got, Area{6 * mb, 9 * mb, "fb", 5}) {
+		t.Errorf("found %v", got)
+	}
+}
+
+// A GPT may have more entries than are read. Kernels show the first of them.
+func TestAGPTOfManyEntries(t *testing.T) {
+	data := sfdisk(t, 32*mb, "label: gpt\ntable-length: 128\nstart=20480, size=8MiB\n")
+	for _, header := range [][]byte{data[512:1024], data[32*mb-512:]} {
+		le.PutUint32(header[hdrNumEntries:], 16384)
+	}
+	if got := places(Areas(&memory{data: data, sector: 512})); !slices.Contains(got, area(10*mb, 18*mb)) {
+		t.Errorf("found %v", got)
 	}
 }
