@@ -30,7 +30,7 @@ func (m *memory) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // sfdisk lets util-linux make a table, so that we do not only read our own.
-func sfdisk(t *testing.T, size int64, script string) []byte {
+func sfdisk(t testing.TB, size int64, script string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image")
 	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
@@ -182,21 +182,4 @@ func TestNoOrWrongTable(t *testing.T) {
 	if _, err := Read(&memory{data: data, sector: 512}); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("damaged header: %v", err)
 	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add(make([]byte, 2048))
-	f.Fuzz(func(t *testing.T, head []byte) {
-		d := &memory{data: make([]byte, 256<<10), sector: 512}
-		copy(d.data, head)
-		tab, err := Read(d)
-		if err != nil {
-			return
-		}
-		tab.Partitions()
-		if tab.GrowToDisk() == nil {
-			_, _ = tab.AddLast("config-2", 1)
-			_ = tab.Write()
-		}
-	})
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -42,4 +45,35 @@ func TestTheDirectoryOfAVMDKFileIsBounded(t *testing.T) {
 	if err := vmdkWhole(bytes.NewReader(header), 1<<44); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "directory") {
 		t.Error(err)
 	}
+}
+
+// FuzzVMDK lets the tables of a VMDK file be anything, also of one that is said to be long.
+func FuzzVMDK(f *testing.F) {
+	raw := make([]byte, 200<<10)
+	rand.NewChaCha8([32]byte{5}).Read(raw)
+	dir := f.TempDir()
+	in, out := filepath.Join(dir, "raw"), filepath.Join(dir, "vmdk")
+	if err := os.WriteFile(in, raw, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	if text, err := exec.Command("qemu-img", "convert", "-f", "raw", "-O", "vmdk", in, out).CombinedOutput(); err != nil {
+		f.Fatalf("qemu-img (Debian package qemu-utils): %v: %s", err, text)
+	}
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := vmdkWhole(bytes.NewReader(whole), int64(len(whole))); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole[:64<<10], int64(len(whole)))
+	f.Add(whole[:64<<10], int64(1<<40))
+	f.Fuzz(func(t *testing.T, head []byte, size int64) {
+		if size < 0 {
+			return
+		}
+		if err := vmdkWhole(bytes.NewReader(head), size); err != nil && !errors.Is(err, ErrRefused) {
+			t.Error(err)
+		}
+	})
 }
