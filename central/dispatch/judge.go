@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -68,11 +69,15 @@ func (d *Dispatcher) toJudge(ctx context.Context, n *store.Node, p *Provision) (
 	return out, nil
 }
 
-// withoutTexts withholds a secret, unless it neither is nor may hold a text. An empty text tells nothing.
-func withoutTexts(_ string, secret any) (any, error) {
+// withoutTexts withholds a secret, unless it tells nothing: an empty text, or how long secrets are. A password may be given as a
+// number. 0 stands for that: that there is a number is judged.
+func withoutTexts(path string, secret any) (any, error) {
 	switch v := secret.(type) {
 	case float64, json.Number:
-		return v, nil
+		if strings.HasSuffix(strings.ToLower(path), "_length") {
+			return v, nil
+		}
+		return 0, nil
 	case string:
 		if v == "" {
 			return v, nil

@@ -55,7 +55,7 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 				p.Version = 115
 				if c.verb != "inspect" {
 					p.Steps = []work.Step{{Interface: "deploy", Step: "typo", Priority: 7, Args: map[string]any{"password": "secret", "seconds": json.Number("3"), "when": "now", "nothing": nil,
-						"token": "", "password_length": 9.0, "list": []any{"a", map[string]any{"size": 1.0, "auth_key": []any{"secret"}}}}}}
+						"token": "", "password_length": 9.0, "auth_password": json.Number("471147114711"), "list": []any{"a", map[string]any{"size": 1.0, "auth_key": []any{"secret"}, "bmc_token": 4711.0}}}}}
 				}
 			})
 			if status(err) != c.want && (c.want != 0 || err != nil) {
@@ -68,8 +68,8 @@ func TestStepsAreRefusedBeforeTheyAreAccepted(t *testing.T) {
 			if (n.ProvisionState == c.from) != (c.want == http.StatusBadRequest) {
 				t.Errorf("the node is %q", n.ProvisionState)
 			}
-			want := map[string]any{"password": seal.Withheld, "seconds": 3.0, "when": "now", "nothing": nil, "token": "", "password_length": 9.0,
-				"list": []any{"a", map[string]any{"size": 1.0, "auth_key": seal.Withheld}}}
+			want := map[string]any{"password": seal.Withheld, "seconds": 3.0, "when": "now", "nothing": nil, "token": "", "password_length": 9.0, "auth_password": 0.0,
+				"list": []any{"a", map[string]any{"size": 1.0, "auth_key": seal.Withheld, "bmc_token": 0.0}}}
 			if c.verb != "inspect" && (!asked.Whole || len(asked.Steps) != 1 || !reflect.DeepEqual(asked.Steps[0].Args, want)) {
 				t.Errorf("asked about %+v", asked)
 			}

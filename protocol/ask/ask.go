@@ -163,8 +163,8 @@ type Flow struct {
 	Verb work.Verb `json:"verb"`
 	// Steps are those of the request and of what it names.
 	Steps []work.Step `json:"steps,omitempty"`
-	// Whole: the arguments of Steps are as they were given, but for secrets that are or may hold texts. seal.Withheld stands
-	// for each of these. Unset, by a central of before: null stands for all that is or may hold a text.
+	// Whole: the arguments of Steps are as they were given, but for secrets: seal.Withheld stands for what is or may hold a
+	// text, and 0 for a number that is no length. Unset, by a central of before: null stands for all that is or may hold a text.
 	Whole          bool `json:"arguments_whole,omitempty"`
 	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
 	// RescuePassword says that the request brings the password of a rescue, which the node's document does not have yet. A
