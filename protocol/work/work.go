@@ -250,7 +250,8 @@ type Leaving struct {
 	Target provision.State `json:"target,omitempty"`
 	// Aborted: an operator wanted the end.
 	Aborted bool `json:"aborted,omitempty"`
-	// Late: the deadline has ended the flow. What the machine's agent does goes on until the machine is off or reset.
+	// Late: the deadline has ended the flow, or a rackd that could not look at the step of an owner before. What the
+	// machine's agent does goes on until the machine is off or reset.
 	Late bool `json:"late,omitempty"`
 
 	Unknown Unknown `json:"-"`

@@ -50,6 +50,7 @@ func (r *Runner) once(ctx context.Context, s flow.Step) (out driver.Outcome, lat
 		r.task.Facts[driver.FactRAID] = s.Name // the next checkpoint keeps it
 	}
 	out, err = s.Run(ctx, r.task)
+	r.unseen = false
 	if late = err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded); late {
 		err = errors.Join(r.late(s), err)
 	}

@@ -16,7 +16,7 @@ import (
 // anything. So a rackd that dies, or has lost the node, leaves the rest to the next owner.
 func (r *Runner) fail(ctx context.Context, cause error) {
 	cause = r.keepsPower(cause)
-	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, flow.ErrAborted), Late: errors.As(cause, new(lateError))}
+	l := &work.Leaving{Error: work.Text(cause.Error()), State: r.doc.State, Target: r.doc.Target, Aborted: errors.Is(cause, flow.ErrAborted), Late: r.unseen || errors.As(cause, new(lateError))}
 	r.log.Error("work failed", "step", r.doc.Checkpoint.Step, "error", l.Error)
 	to, back := r.spared()
 	t, ok := provision.Next(r.doc.State, provision.EventFail)

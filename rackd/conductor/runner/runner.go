@@ -61,6 +61,8 @@ type Runner struct {
 	renewed *node.Document
 	// inBand says that the step that runs, or is to begin, is the agent's.
 	inBand bool
+	// unseen says that a step ran under an owner before, and this runner has not looked yet how far it is.
+	unseen bool
 	// failed is the step that has failed and is about to be tried again; empty: none.
 	failed string
 	// display is what the fields of the node tell of the flow.
@@ -247,6 +249,7 @@ func (r *Runner) Run(ctx context.Context) {
 		r.log.Info("work not taken", "error", err)
 		return
 	}
+	r.unseen = r.doc.Checkpoint.Step != "" && r.doc.Checkpoint.Phase != work.Ended
 	steps, err := r.prepare()
 	if err := r.tellTaken(ctx, from, steps); err != nil {
 		r.log.Info("work taken and not told of", "error", err)
