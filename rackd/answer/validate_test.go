@@ -14,8 +14,10 @@ import (
 // hasAll is a rack that has a ramdisk for each machine.
 type hasAll struct{}
 
-func (hasAll) Lacks(*node.Document, bool) error        { return nil }
-func (hasAll) Arch(*node.Document, bool) string        { return "" }
+func (hasAll) Lacks(*node.Document, bool) error { return nil }
+func (hasAll) Arch(*node.Document, bool) string { return "" }
+func (hasAll) Identity() string                 { return "" }
+
 func (hasAll) LacksProgram(*node.Document, bool) error { return nil }
 
 // A rescue is judged with the password that its request brings; without one its interface is not in order. The

@@ -196,7 +196,7 @@ func rescues(o Options) []driver.Named {
 
 // deploys are the deploy interfaces of all real hardware. The first is the default.
 func deploys(o Options) []driver.Named {
-	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll})
+	write := direct.New(direct.Settings{Bringup: o.Bringup, Poll: o.AgentPoll, Ramdisks: o.Ramdisks})
 	live, container := ramdisk.New(write, o.Bringup), direct.Bootc{Interface: write}
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
 		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)}, {Name: "ansible", Impl: ansible.New(write, o.plays)},

@@ -276,8 +276,9 @@ func (r *Request) lacking(f driver.Flows, asked []driver.AskedStep) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return invalid("node %s: %w (its ramdisk told last that it has: %s). If the ramdisk was replaced since, give it another name in driver_info deploy_ramdisk",
-		r.Node.Label(), errors.Join(errs...), strings.Join(names, ", "))
+	const advice = "Each %s that boots it without such a step asks it again: where the machine has changed since, send one. " +
+		"If driver_info names a ramdisk that was replaced under its URL since, give it another URL there"
+	return invalid("node %s: %w (its ramdisk told last that it has: %s). "+advice, r.Node.Label(), errors.Join(errs...), strings.Join(names, ", "), f)
 }
 
 // Named returns the out-of-band step that a node's interface contributes under a name.

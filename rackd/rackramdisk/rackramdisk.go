@@ -10,8 +10,11 @@ package rackramdisk
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -267,6 +270,28 @@ func (s *Shelf) Arch(n *node.Document, rescue bool) string {
 		return s.all[i].is
 	}
 	return ""
+}
+
+// Identity tells the files of the ramdisks from those that were under their names before, and from those of other racks: it changes with
+// the name, the size or the time of any of them. They may be replaced while this rackd runs.
+func (s *Shelf) Identity() string {
+	sum := sha256.New()
+	note := func(path string) {
+		if path == "" {
+			return
+		}
+		fmt.Fprintf(sum, "%q", path)
+		if is, err := os.Stat(path); err == nil {
+			fmt.Fprintf(sum, " %d %d", is.Size(), is.ModTime().UnixNano())
+		}
+	}
+	for _, h := range s.all {
+		for _, path := range []string{h.Kernel, h.Initramfs, h.UKI} {
+			note(path)
+		}
+	}
+	note(s.own.UKIARM64)
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // LacksProgram is Lacks for a ramdisk as one program that firmware starts.

@@ -170,3 +170,26 @@ func TestWhichRamdisk(t *testing.T) {
 		}
 	}
 }
+
+// A ramdisk that is replaced under its name, while rackd runs, is another one.
+func TestIdentityOfRamdisks(t *testing.T) {
+	own := bootfiles.Paths{Kernel: file(t, "k", pe(0x8664)), Ramdisk: file(t, "r", "older")}
+	more := Ramdisk{Class: "gpu", Kernel: file(t, "k", pe(0x8664)), Initramfs: file(t, "r", "older")}
+	s, err := New(own, []Ramdisk{more})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := s.Identity()
+	if again := s.Identity(); again != is {
+		t.Errorf("%s, then %s, of the same files", is, again)
+	}
+	for _, path := range []string{own.Ramdisk, more.Initramfs} {
+		if err := os.WriteFile(path, []byte("newer one"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if now := s.Identity(); now == is {
+			t.Errorf("%s was replaced, and the identity is %s as before", path, now)
+		}
+		is = s.Identity()
+	}
+}

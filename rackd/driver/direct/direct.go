@@ -3,7 +3,7 @@
 // It also brings up the agent that cleans and services machines.
 //
 // It may import rackd/driver, rackd/driver/bringup, rackd/driver/imagefields,
-// rackd/driver/instancefiles, rackd/driver/volume and protocol. Invariants: what
+// rackd/driver/instancefiles, rackd/driver/ownramdisk, rackd/driver/volume and protocol. Invariants: what
 // an agent's command does is started under an id made of the work and the step, so
 // that any rackd finds it again; a step keeps in its handle what it has started
 // before it starts it; an agent that rebooted is given a command that bears it again at most
@@ -25,6 +25,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/imagefields"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
@@ -33,6 +34,8 @@ type Settings struct {
 	Bringup bringup.Settings
 	// Poll is how often at least a running command of the agent is asked for; default 2 s. A young one is asked for more often.
 	Poll time.Duration
+	// Ramdisks are the rack's; nil: it has none.
+	Ramdisks ownramdisk.Rack
 }
 
 // Interface implements driver.Deploy. Immutable, safe for concurrent use.

@@ -82,7 +82,7 @@ func (i Interface) discover(ctx context.Context, t *driver.Task, f driver.Flows)
 		return err
 	}
 	t.Facts[factOffered+f.String()] = string(raw)
-	remember(t, f, steps)
+	i.remember(t, f, steps)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/release"
@@ -15,8 +16,8 @@ import (
 type remembered struct {
 	// Release is that of the rackd: an upgrade may bring another ramdisk.
 	Release string `json:"release"`
-	// Ramdisk is a digest of the URLs that driver_info names, which may hold passwords; empty: the rack's own.
-	Ramdisk string `json:"ramdisk,omitempty"`
+	// Ramdisk is a digest of what decides which ramdisk the node boots, and how. URLs among that may hold passwords.
+	Ramdisk string `json:"ramdisk"`
 	// Steps are the names, as interface.step, by the flow.
 	Steps map[string][]string `json:"steps"`
 }
@@ -24,18 +25,24 @@ type remembered struct {
 // maxRemembered bounds what a node keeps, in bytes: each node document carries it.
 const maxRemembered = 4 << 10
 
-func ramdiskOf(n *node.Document) remembered {
-	r := remembered{Release: release.Version, Steps: map[string][]string{}}
-	if kernel, ramdisk := n.DriverString(ownramdisk.KernelField), n.DriverString(ownramdisk.RamdiskField); kernel != "" || ramdisk != "" {
-		sum := sha256.Sum256([]byte(kernel + "\x00" + ramdisk))
-		r.Ramdisk = hex.EncodeToString(sum[:8])
+// ramdiskOf is what is kept of the ramdisk that n would boot now, still without steps.
+func (i Interface) ramdiskOf(n *node.Document) remembered {
+	class, arch := n.ResourceClass, n.Properties["cpu_arch"]
+	of := []any{n.Interface("boot"), n.DriverString(ownramdisk.KernelField), n.DriverString(ownramdisk.RamdiskField), n.DriverString(ownramdisk.ImageField),
+		n.DriverString(ownramdisk.ParamsField), class, arch}
+	if i.set.Ramdisks != nil {
+		of = append(of, i.set.Ramdisks.Identity())
 	}
-	return r
+	sum := sha256.New()
+	for _, part := range of {
+		fmt.Fprintf(sum, "%q ", fmt.Sprint(part))
+	}
+	return remembered{Release: release.Version, Ramdisk: hex.EncodeToString(sum.Sum(nil)[:8]), Steps: map[string][]string{}}
 }
 
 // recall returns what n keeps of the ramdisk that it would boot now; false: nothing.
-func recall(n *node.Document) (kept remembered, ok bool) {
-	now := ramdiskOf(n)
+func (i Interface) recall(n *node.Document) (kept remembered, ok bool) {
+	now := i.ramdiskOf(n)
 	if len(n.AgentSteps) == 0 || json.Unmarshal(n.AgentSteps, &kept) != nil {
 		return now, false
 	}
@@ -43,17 +50,17 @@ func recall(n *node.Document) (kept remembered, ok bool) {
 }
 
 // remember leaves in the facts what the node is to keep of the agent's steps of f. It is for flows that take an instance down.
-func remember(t *driver.Task, f driver.Flows, steps []offered) {
+func (i Interface) remember(t *driver.Task, f driver.Flows, steps []offered) {
 	if f != driver.InDeploy && f != driver.InService {
 		return
 	}
-	kept, ok := recall(t.Node)
+	kept, ok := i.recall(t.Node)
 	if !ok || kept.Steps == nil {
-		kept = ramdiskOf(t.Node)
+		kept = i.ramdiskOf(t.Node)
 	}
 	names := make([]string, len(steps))
-	for i, s := range steps {
-		names[i] = s.Interface + "." + s.Step
+	for at, s := range steps {
+		names[at] = s.Interface + "." + s.Step
 	}
 	kept.Steps[f.String()] = names
 	raw, err := json.Marshal(kept)
@@ -65,7 +72,7 @@ func remember(t *driver.Task, f driver.Flows, steps []offered) {
 
 // Remembered returns what the node keeps of the steps of its ramdisk's agent.
 func (i Interface) Remembered(n *node.Document, f driver.Flows) (names []string, known bool) {
-	kept, ok := recall(n)
+	kept, ok := i.recall(n)
 	if !ok {
 		return nil, false
 	}

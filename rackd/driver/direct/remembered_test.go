@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
@@ -43,7 +44,7 @@ func TestStepsOfTheAgentAreRemembered(t *testing.T) {
 		if names, known := d.Remembered(r.Node, driver.InService); known {
 			t.Errorf("service steps %v of another ramdisk", names)
 		}
-		remember(r.Task(networkboot.IPXE()), driver.InService, nil)
+		d.remember(r.Task(networkboot.IPXE()), driver.InService, nil)
 		if told := r.Task(networkboot.IPXE()).Facts[driver.FactAgentSteps]; strings.Contains(told, "secret") || strings.Contains(told, "burnin") {
 			t.Errorf("kept of the new ramdisk: %s", told)
 		}
@@ -53,3 +54,37 @@ func TestStepsOfTheAgentAreRemembered(t *testing.T) {
 		}
 	})
 }
+
+// A ramdisk is named by more than two URLs. Whatever else has the machine boot another one makes what the former told count for
+// nothing: its steps would be refused for ever.
+func TestStepsOfAnotherRamdiskAreNotRemembered(t *testing.T) {
+	for name, change := range map[string]func(*node.Document, *rack){
+		"a ready image":           func(n *node.Document, _ *rack) { n.DriverInfo = map[string]any{"deploy_iso": "https://host/newer.iso"} },
+		"another boot interface":  func(n *node.Document, _ *rack) { n.Interfaces = map[string]string{"boot": "redfish-virtual-media"} },
+		"one of a resource class": func(n *node.Document, _ *rack) { n.ResourceClass = "gpu" },
+		"one of an architecture":  func(n *node.Document, _ *rack) { n.Properties = map[string]any{"cpu_arch": "aarch64"} },
+		"other parameters":        func(n *node.Document, _ *rack) { n.DriverInfo = map[string]any{ownramdisk.ParamsField: "managers=all"} },
+		"the rack's, replaced":    func(_ *node.Document, has *rack) { has.identity = "newer" },
+		"":                        func(*node.Document, *rack) {},
+	} {
+		r, has := newRig(), &rack{identity: "older"}
+		r.Node.DriverInfo = map[string]any{}
+		d := New(Settings{Ramdisks: has})
+		task := r.Task(networkboot.IPXE())
+		d.remember(task, driver.InService, []offered{{Interface: "deploy", Step: "burnin"}})
+		n := *r.Node
+		n.AgentSteps = []byte(task.Facts[driver.FactAgentSteps])
+		change(&n, has)
+		if names, known := d.Remembered(&n, driver.InService); known != (name == "") {
+			t.Errorf("%s: %v, %t", name, names, known)
+		}
+	}
+}
+
+// rack has a ramdisk of its own.
+type rack struct {
+	ownramdisk.Rack
+	identity string
+}
+
+func (r *rack) Identity() string { return r.identity }

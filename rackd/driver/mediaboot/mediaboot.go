@@ -28,7 +28,7 @@ import (
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
-	fieldRamdisk   = "deploy_iso"
+	fieldRamdisk   = ownramdisk.ImageField
 	fieldRescue    = "rescue_iso"
 	fieldExternal  = "external_http_url"
 	fieldRemovable = "config_via_removable"

@@ -24,6 +24,8 @@ const (
 	RescueKernel  = "rescue_kernel"
 	RescueRamdisk = "rescue_ramdisk"
 	ParamsField   = "kernel_append_params"
+	// ImageField names a ready image of the ramdisk, for boot interfaces that take one.
+	ImageField = "deploy_iso"
 )
 
 // Properties names the fields.
@@ -45,6 +47,8 @@ type Rack interface {
 	LacksProgram(n *node.Document, rescue bool) error
 	// Arch is the architecture of the rack's kernel for the node's machine, or for its rescue; empty: it is not known.
 	Arch(n *node.Document, rescue bool) string
+	// Identity tells the rack's ramdisks of now from those of before and of other racks.
+	Identity() string
 }
 
 // Arch is the architecture of a node's machine: as its cpu_arch says, or else as the kernel that the rack has for it does; empty: nothing
