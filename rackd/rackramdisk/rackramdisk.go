@@ -10,11 +10,8 @@ package rackramdisk
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -101,10 +98,11 @@ func canonical(arch string) string {
 	return arch
 }
 
-// Shelf is a rack's ramdisks. Immutable once made, safe for concurrent use.
+// Shelf is a rack's ramdisks. Immutable once made but for what it remembers of the files, safe for concurrent use.
 type Shelf struct {
-	own bootfiles.Paths
-	all []held // the rack's own first
+	own     bootfiles.Paths
+	all     []held // the rack's own first
+	digests digests
 }
 
 type held struct {
@@ -270,28 +268,6 @@ func (s *Shelf) Arch(n *node.Document, rescue bool) string {
 		return s.all[i].is
 	}
 	return ""
-}
-
-// Identity tells the files of the ramdisks from those that were under their names before, and from those of other racks: it changes with
-// the name, the size or the time of any of them. They may be replaced while this rackd runs.
-func (s *Shelf) Identity() string {
-	sum := sha256.New()
-	note := func(path string) {
-		if path == "" {
-			return
-		}
-		fmt.Fprintf(sum, "%q", path)
-		if is, err := os.Stat(path); err == nil {
-			fmt.Fprintf(sum, " %d %d", is.Size(), is.ModTime().UnixNano())
-		}
-	}
-	for _, h := range s.all {
-		for _, path := range []string{h.Kernel, h.Initramfs, h.UKI} {
-			note(path)
-		}
-	}
-	note(s.own.UKIARM64)
-	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // LacksProgram is Lacks for a ramdisk as one program that firmware starts.

@@ -192,4 +192,12 @@ func TestIdentityOfRamdisks(t *testing.T) {
 		}
 		is = s.Identity()
 	}
+	elsewhere, err := New(bootfiles.Paths{Kernel: file(t, "k", pe(0x8664)), Ramdisk: file(t, "other", "newer one")},
+		[]Ramdisk{{Class: "gpu", Kernel: file(t, "k", pe(0x8664)), Initramfs: file(t, "r", "newer one")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := elsewhere.Identity(); other != is {
+		t.Errorf("%s at a rack with the same content in other files, %s here", other, is)
+	}
 }
