@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
@@ -104,8 +105,8 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"a second medium":         {info: map[string]any{fieldRemovable: true}, says: fieldRemovable},
 		"no second medium":        {info: map[string]any{fieldFloppy: false}},
 		"a boot loader":           {info: map[string]any{fieldLoader: "http://h/esp"}, says: fieldLoader},
-		"an NFS share":            {info: map[string]any{fieldRamdisk: "nfs://h/i.iso"}, says: "scheme nfs"},
-		"a CIFS share":            {info: map[string]any{fieldRamdisk: "cifs://h/i.iso"}, says: "http and https alone"},
+		"an NFS share":            {info: map[string]any{ownramdisk.ImageField: "nfs://h/i.iso"}, says: "scheme nfs"},
+		"a CIFS share":            {info: map[string]any{ownramdisk.ImageField: "cifs://h/i.iso"}, says: "http and https alone"},
 		"a strange address":       {info: map[string]any{fieldExternal: "ftp://h"}, says: fieldExternal},
 		"a kernel by TFTP":        {info: map[string]any{"deploy_kernel": "tftp://h/k", "deploy_ramdisk": "http://h/r"}, says: "scheme tftp"},
 		"half a ramdisk":          {info: map[string]any{"deploy_kernel": "http://h/k"}, says: "both or neither"},
@@ -114,10 +115,10 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"no address":              {network: `{"links":[],"networks":[],"services":[]}`, says: "no interface an address"},
 		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
 		"UEFI and HTTP":           {by: HTTPBoot},
-		"an image, with a second": {info: map[string]any{fieldRamdisk: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
+		"an image, with a second": {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
 		"an arm64 machine":        {arch: "aarch64", says: "GRUB for x86_64"},
 		"one in capitals":         {arch: "ARM64", says: "GRUB for x86_64"},
-		"its own image":           {arch: "aarch64", info: map[string]any{fieldRamdisk: ramdiskISO}},
+		"its own image":           {arch: "aarch64", info: map[string]any{ownramdisk.ImageField: ramdiskISO}},
 		"a class for arm64":       {class: "arm", says: "kernel that the rack has for it"},
 		"with its own kernel":     {class: "arm", info: map[string]any{"deploy_kernel": "http://h/k", "deploy_ramdisk": "http://h/r"}},
 		"another class":           {arch: "x86_64", class: "gpu", says: "--ramdisk-for class=gpu has no kernel= and ramdisk="},

@@ -28,7 +28,6 @@ import (
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
 const (
-	fieldRamdisk   = ownramdisk.ImageField
 	fieldRescue    = "rescue_iso"
 	fieldExternal  = "external_http_url"
 	fieldRemovable = "config_via_removable"
@@ -79,8 +78,8 @@ func (i Interface) Of(r ownramdisk.Rack) Interface {
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
-	all[fieldRamdisk] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
-	all[fieldRescue] = "The same as " + fieldRamdisk + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
+	all[ownramdisk.ImageField] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
+	all[fieldRescue] = "The same as " + ownramdisk.ImageField + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
 	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address, by TLS for firmware where rackd has --https-certificate. Optional."
 	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
@@ -101,7 +100,7 @@ func (i Interface) Validate(n *node.Document) error {
 		}
 	}
 	if n.DriverString(fieldLoader) != "" {
-		return fmt.Errorf("node %s: driver_info %s: rackd makes images with the GRUB of its host, and takes no other boot loader: remove the field, or give a ready image as %s: %w", n.Label(), fieldLoader, fieldRamdisk, driver.ErrInvalid)
+		return fmt.Errorf("node %s: driver_info %s: rackd makes images with the GRUB of its host, and takes no other boot loader: remove the field, or give a ready image as %s: %w", n.Label(), fieldLoader, ownramdisk.ImageField, driver.ErrInvalid)
 	}
 	switch f := n.DriverString(persistField); f {
 	case "", "Default", "Always", "Never":
@@ -111,8 +110,8 @@ func (i Interface) Validate(n *node.Document) error {
 	if i.by == byHTTP && n.BootMode() != "uefi" {
 		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
 	}
-	if text := n.DriverString(fieldRamdisk); text != "" {
-		return check(n, "driver_info "+fieldRamdisk, text)
+	if text := n.DriverString(ownramdisk.ImageField); text != "" {
+		return check(n, "driver_info "+ownramdisk.ImageField, text)
 	}
 	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
 		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {
@@ -138,13 +137,13 @@ func ready(n *node.Document) string {
 	if ownramdisk.Rescued(n) {
 		return fieldRescue
 	}
-	return fieldRamdisk
+	return ownramdisk.ImageField
 }
 
 // cannot says why no image can be made for the node here, or none for its rescue.
 func (i Interface) cannot(n *node.Document, rescue bool) error {
 	if i.problem == nil {
-		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), fieldRamdisk, driver.ErrInvalid)
+		return fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", n.Label(), ownramdisk.ImageField, driver.ErrInvalid)
 	}
 	if arch := ownramdisk.Arch(n, i.rack, rescue); slices.Contains(noGRUB, strings.ToLower(arch)) {
 		return fmt.Errorf("node %s: its machine, or the kernel that the rack has for it, is %s. Rackd makes images with a GRUB for x86_64. Give driver_info %s, the URL of the ramdisk as a bootable image, or use the boot interface http: %w", n.Label(), arch, ready(n), driver.ErrInvalid)

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -66,7 +67,7 @@ func state(t *testing.T, k *driver.Task) string {
 }
 
 func TestRamdiskThenDisk(t *testing.T) {
-	k := task(t, &node.Document{UUID: "u", DriverInfo: map[string]any{fieldRamdisk: ramdiskISO}})
+	k := task(t, &node.Document{UUID: "u", DriverInfo: map[string]any{ownramdisk.ImageField: ramdiskISO}})
 	for _, step := range []struct {
 		name string
 		do   func() error
@@ -120,9 +121,9 @@ func TestTheBMCReadsNothingWithin(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	for _, info := range []map[string]any{nil, {fieldRamdisk: "file:///ipa.iso"}, {fieldRamdisk: "http:///x"}} {
+	for _, info := range []map[string]any{nil, {ownramdisk.ImageField: "file:///ipa.iso"}, {ownramdisk.ImageField: "http:///x"}} {
 		n := &node.Document{UUID: "w", Name: "web1", DriverInfo: info}
-		if err := VirtualMedia(nil).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), fieldRamdisk) {
+		if err := VirtualMedia(nil).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), ownramdisk.ImageField) {
 			t.Errorf("driver_info %v: %v", info, err)
 		}
 		if err := VirtualMedia(nil).PrepareRamdisk(t.Context(), task(t, n)); !errors.Is(err, driver.ErrInvalid) {
@@ -147,7 +148,7 @@ func TestOnlyTheRamdisksImageIsTakenOut(t *testing.T) {
 		"none":                              {want: "disk for good"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := task(t, &node.Document{UUID: name, DriverInfo: map[string]any{fieldRamdisk: ramdiskISO}})
+			k := task(t, &node.Document{UUID: name, DriverInfo: map[string]any{ownramdisk.ImageField: ramdiskISO}})
 			m := k.Hardware.Management().(driver.VirtualMedia)
 			if c.shows == rewritten {
 				k.Hardware = withManagement(t, k, rewriting{m: m, Management: k.Hardware.Management()})
@@ -247,7 +248,7 @@ func (a apart) SetMediaBoot(_ context.Context, f driver.Fence, _ *node.Document,
 
 // Where a virtual drive is another boot device than a real one, it is the one that is set.
 func TestVirtualDriveOfItsOwn(t *testing.T) {
-	k := task(t, &node.Document{UUID: "apart", DriverInfo: map[string]any{fieldRamdisk: ramdiskISO}})
+	k := task(t, &node.Document{UUID: "apart", DriverInfo: map[string]any{ownramdisk.ImageField: ramdiskISO}})
 	var given []string
 	m := k.Hardware.Management()
 	k.Hardware = withManagement(t, k, apart{rewriting{m: m.(driver.VirtualMedia), Management: m}, &given})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 )
 
 // factImages are the digests of what a drive may show that holds this flow's ramdisk, divided by spaces. They are
@@ -49,7 +50,7 @@ func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inser
 func ours(t *driver.Task) func(image string) bool {
 	made := "/media/" + t.Node.UUID + "/" // as rackd/netboot/mediaweb names those that a rackd has made for the node, whichever
 	known := strings.Fields(t.Facts[factImages])
-	fields := []string{t.Node.DriverString(fieldRamdisk), t.Node.DriverString(fieldRescue)}
+	fields := []string{t.Node.DriverString(ownramdisk.ImageField), t.Node.DriverString(fieldRescue)}
 	return func(image string) bool {
 		return image != "" && slices.Contains(fields, image) || strings.Contains(image, made) || slices.Contains(known, digest(image))
 	}
