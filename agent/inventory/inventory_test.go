@@ -42,7 +42,7 @@ func TestDisks(t *testing.T) {
 	m := tree(t, map[string]string{
 		"sys/block/sda": "->" + ata, ata + "/size": "20971520", ata + "/queue/rotational": "1", ata + "/queue/logical_block_size": "512",
 		ata + "/device/model": "ACME 100", ata + "/device/vendor": "ATA", ata + "/device/vpd_pg80": "\x00\x80\x00\x04S-77",
-		ata + "/device/wwid": "naa.600508b1001c0123456789abcdef0123",
+		ata + "/device/wwid": "naa.600508b1001c0123456789abcdef0123", "sys/class/ata_port/ata1/port_no": "1",
 		"sys/block/vda/size": "2048", "sys/block/vda/serial": "V1", "sys/block/vda/ro": "0",
 		"sys/block/vdb/size": "2048", "sys/block/vdb/ro": "1",
 		"sys/block/vdc/size": "2048", "sys/block/vdc/vdc1/size": "1024",
@@ -63,7 +63,7 @@ func TestDisks(t *testing.T) {
 		t.Errorf("unfit %q, want %q", unfit, want)
 	}
 	a := got[0]
-	if a.Size != 10<<30 || !a.Rotational || a.HCTL != "0:0:0:0" || a.Tran != "sata" || a.Serial != "S-77" ||
+	if a.Size != 10<<30 || !a.Rotational || a.HCTL != "0:0:0:0" || a.Tran != "sata" || a.ByPath != "/dev/disk/by-path/pci-0000:00:1f.2-ata-1.0" || a.Serial != "S-77" ||
 		a.WWN != "0x600508b1001c0123" || a.WWNVendorExtension != "0x456789abcdef0123" || a.WWNWithExtension != "0x600508b1001c0123456789abcdef0123" {
 		t.Errorf("sda %+v", a)
 	}
