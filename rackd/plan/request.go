@@ -30,6 +30,9 @@ type Request struct {
 	// Behind is what a list that grows has behind the step that asks the agent. Empty: no list grows, or a rackd of before
 	// has begun it, which listed nothing there.
 	Behind []work.Planned
+	// Had are the names of the steps that a deploy had of the rackd that made its list, run or not. The agent's steps of these names stay
+	// hidden, and what this rackd has besides hides none. Nil: the list is being made, or a rackd of before has made it.
+	Had []string
 	// Own returns the step behind a name that no driver has to offer ("reboot").
 	Own func(driver.AskedStep) (driver.Step, bool)
 }
@@ -85,8 +88,19 @@ func (r *Request) known(f driver.Flows) (steps []driver.Step, whole bool, err er
 	steps = r.outOfBand(f)
 	if f == driver.InDeploy {
 		steps = append(r.Hardware.Deploy().DeploySteps(r.Node), steps...)
+		if r.Had != nil {
+			steps = slices.DeleteFunc(steps, func(s driver.Step) bool { return !slices.Contains(r.Had, name(s)) })
+		}
 	}
 	return r.withAgents(f, steps)
+}
+
+// DeployNames are the names that Had is to have in the flow that is being planned.
+func (r *Request) DeployNames() (names []string) {
+	for _, s := range slices.Concat(r.Hardware.Deploy().DeploySteps(r.Node), r.outOfBand(driver.InDeploy)) {
+		names = append(names, name(s))
+	}
+	return names
 }
 
 // withAgents adds to the steps of f those that the agent offers; whole is false while they are not known yet.
@@ -100,7 +114,7 @@ func (r *Request) withAgents(f driver.Flows, steps []driver.Step) (all []driver.
 		return nil, false, err
 	}
 	for _, s := range offered {
-		if _, double := find(steps, s.Interface, s.Name); ok && !double {
+		if _, double := find(steps, s.Interface, s.Name); ok && !double && !slices.Contains(r.Had, name(s)) {
 			steps = append(steps, s)
 		}
 	}

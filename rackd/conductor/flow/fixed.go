@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -29,6 +30,7 @@ func (c *Catalog) Fixed(d *work.Document, t *driver.Task) ([]Step, error) {
 	if err == nil {
 		d.Checkpoint.Plan = listOf(steps)
 		c.keepPriorities(d, t, steps)
+		c.keepNames(d, t, steps)
 	}
 	return steps, err
 }
@@ -46,6 +48,16 @@ func (c *Catalog) keepPriorities(d *work.Document, t *driver.Task, steps []Step)
 		if err == nil {
 			t.Facts[factPriorities] = string(raw)
 		}
+	}
+}
+
+// factDeployNames are the names of a deploy's steps that its rack had when the list was made, divided by spaces (plan.Request, Had).
+const factDeployNames = "deploy_names"
+
+// keepNames keeps them where the list is still to grow.
+func (c *Catalog) keepNames(d *work.Document, t *driver.Task, steps []Step) {
+	if flows[d.Verb].in == driver.InDeploy && slices.ContainsFunc(steps, func(s Step) bool { return s.Discovers }) {
+		t.Facts[factDeployNames] = strings.Join(c.plan(d, t).DeployNames(), " ")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -168,6 +169,9 @@ func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
 		Instance: d.Verb == work.Rebuild || d.Verb == work.Service}
 	for i, s := range d.Args.Steps {
 		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children, Place: i + 1})
+	}
+	if names, kept := t.Facts[factDeployNames]; kept {
+		p.Had = strings.Fields(names)
 	}
 	return p
 }
