@@ -470,6 +470,9 @@ func (k *Console) send(ctx context.Context, operation uint8, chars []byte) (take
 	k.number = k.number%15 + 1
 	refused := false
 	for _, wait := range k.opts.Resend {
+		if ctx.Err() != nil { // else the BMC may take it before the end is seen
+			return 0, left, context.Cause(ctx)
+		}
 		if err := k.opts.Before(); err != nil {
 			return 0, left, err
 		}

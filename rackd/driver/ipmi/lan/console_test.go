@@ -2,6 +2,7 @@ package lan
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -248,6 +249,26 @@ func TestTypedBehindTheFence(t *testing.T) {
 	f.set(func() {
 		if sent != 1 {
 			t.Errorf("%d packets were sent", sent)
+		}
+	})
+}
+
+// Nothing is sent once the caller's context has ended: a BMC that is quick takes it before the end is seen.
+func TestTypedWithAContextThatHasEnded(t *testing.T) {
+	f, k := newFar(t, quick)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		if left, err := k.Write(ended, []byte("order")); left || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, may have reached the BMC: %t", err, left)
+		}
+	}
+	if _, err := k.Write(t.Context(), []byte("later")); err != nil {
+		t.Fatal(err)
+	}
+	f.set(func() {
+		if got := f.typed.String(); got != "later" {
+			t.Errorf("the machine got %q", got)
 		}
 	})
 }
