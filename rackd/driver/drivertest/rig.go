@@ -64,6 +64,7 @@ type Rig struct {
 	Observed hardware.Observation
 	Progress agentapi.Progress
 	Busy     []string // what the BMC told of its work since it was idle
+	Told     int      // how often a step told that its BMC is busy, or idle
 	facts    map[string]string
 	// secrets are those that steps replace; sure: the BMC takes them.
 	secrets map[string]string
@@ -352,7 +353,7 @@ func (k rigRecord) Observe(o hardware.Observation) {
 func (k rigRecord) Busy(far string) {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
-	k.r.Busy = append(k.r.Busy, far)
+	k.r.Busy, k.r.Told = append(k.r.Busy, far), k.r.Told+1
 }
 
 func (k rigRecord) ChildBusy(_, far string) { k.Busy(far) }
@@ -360,7 +361,7 @@ func (k rigRecord) ChildBusy(_, far string) { k.Busy(far) }
 func (k rigRecord) Idle() {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
-	k.r.Busy = nil
+	k.r.Busy, k.r.Told = nil, k.r.Told+1
 }
 
 func (k rigRecord) Inventory(inv agentapi.Inventory) {

@@ -173,15 +173,19 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 	return true
 }
 
-// runStep runs a step to its end, each run as a new owner of the work.
+// runStep runs a step to its end, each run as a new owner of the work. What writes firmware, settings or volumes says that the BMC is at work
+// for as long as it waits. Else the flow's deadline ends it, and the machine is switched off while the BMC writes.
 func runStep(t *testing.T, r *drivertest.Rig, s driver.Step, args map[string]any) error {
 	t.Helper()
-	for range 600 {
-		task := r.Task(nobody{})
+	for run := range 600 {
+		task, told := r.Task(nobody{}), r.Told
 		task.Args = args
 		out, err := s.Run(t.Context(), task)
 		if _, waits := out.Waiting(); err != nil || !waits {
 			return err
+		}
+		if len(r.Busy) == 0 && r.Told == told && s.Interface != "management" {
+			t.Errorf("run %d of step %s waits, and does not say whether the BMC is at work; handle %s", run, s.Name, r.HandleText())
 		}
 	}
 	t.Fatalf("step %s never ends", s.Name)
