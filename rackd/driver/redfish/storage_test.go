@@ -173,8 +173,8 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 	return true
 }
 
-// runStep runs a step to its end, each run as a new owner of the work. What writes firmware, settings or volumes says that the BMC is at work
-// for as long as it waits. Else the flow's deadline ends it, and the machine is switched off while the BMC writes.
+// runStep runs a step to its end, each run as a new owner of the work. What writes firmware, settings or volumes says that the BMC is at
+// work for as long as it waits. Else the flow's deadline ends it, and the machine is switched off while the BMC writes.
 func runStep(t *testing.T, r *drivertest.Rig, s driver.Step, args map[string]any) error {
 	t.Helper()
 	for run := range 600 {
