@@ -54,9 +54,12 @@ func (c *Catalog) keepPriorities(d *work.Document, t *driver.Task, steps []Step)
 // factDeployNames are the names of a deploy's steps that its rack had when the list was made, divided by spaces (plan.Request, Had).
 const factDeployNames = "deploy_names"
 
+// deploys reports whether d's flow is a deploy or a rebuild.
+func deploys(d *work.Document) bool { return d.Flow() == work.Deploy || d.Flow() == work.Rebuild }
+
 // keepNames keeps them where the list is still to grow.
 func (c *Catalog) keepNames(d *work.Document, t *driver.Task, steps []Step) {
-	if flows[d.Verb].in == driver.InDeploy && slices.ContainsFunc(steps, func(s Step) bool { return s.Discovers }) {
+	if deploys(d) && slices.ContainsFunc(steps, func(s Step) bool { return s.Discovers }) {
 		t.Facts[factDeployNames] = strings.Join(c.plan(d, t).DeployNames(), " ")
 	}
 }

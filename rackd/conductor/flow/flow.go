@@ -170,7 +170,8 @@ func (c *Catalog) plan(d *work.Document, t *driver.Task) *plan.Request {
 	for i, s := range d.Args.Steps {
 		p.Asked = append(p.Asked, driver.AskedStep{Interface: s.Interface, Step: s.Step, Args: s.Args, Priority: s.Priority, OnChildren: s.OnChildren, Children: s.Children, Place: i + 1})
 	}
-	if names, kept := t.Facts[factDeployNames]; kept {
+	// A list that is made now, and a flow of another kind that goes on with these facts, are not bound by them.
+	if names, kept := t.Facts[factDeployNames]; kept && d.Checkpoint.Plan != nil && deploys(d) {
 		p.Had = strings.Fields(names)
 	}
 	return p
