@@ -34,7 +34,9 @@ func TestAnImageForOtherSectors(t *testing.T) {
 	}
 	gpt := bytes.Clone(plain)
 	gpt[450] = 0xee
+	binary.LittleEndian.PutUint32(gpt[454:], 1)
 	copy(gpt[512:], "EFI PART")
+	binary.LittleEndian.PutUint64(gpt[512+24:], 1)
 	for name, c := range map[string]struct {
 		file      []byte
 		block     int
