@@ -222,8 +222,8 @@ An abort leaves a step its time that must not be cut short: the rack decides by 
 three rows stand for all. [Ways out](ways-out.md) has the deadlines; a deadline ends a flow as its failure does.
 
 With ` + "`disable_power_off`" + ` a failure leaves the machine in the ramdisk: its agent has said how its step ended, and is idle. After an abort or a deadline
-the agent may still erase or write, so the machine is reset once the ramdisk's boot is taken back. It then boots what its disk holds: after
-an undeploy that may be what is left of the instance. A service that fails by its deadline is not reset. Its machine stays in the ramdisk for the operator, and
+the agent may still erase or write. So it may where a rackd takes over that lacks a step of the list. The machine is then reset once the ramdisk's boot
+is taken back. It boots what its disk holds: after an undeploy that may be what is left of the instance. A service that fails by its deadline is not reset. Its machine stays in the ramdisk for the operator, and
 the agent's step may go on there.
 
 "Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's; the rows are those of a boot interface that inserts one unless they

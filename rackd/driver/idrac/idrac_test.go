@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,26 @@ func TestImportWithALostAnswer(t *testing.T) {
 	}
 	if len(d.imports) != 1 {
 		t.Errorf("%d imports", len(d.imports))
+	}
+}
+
+// The BMC counts as at work from the order of an import on: a flow that fails then leaves the machine's power alone.
+func TestAnImportKeepsTheBMCBusy(t *testing.T) {
+	const at = "http://molds.example/r640.json"
+	d := newDouble(t)
+	m := management(t, redfish.Options{}, shelf{at: []byte(`{"oem":{"interface":"idrac-redfish","data":{"SystemConfiguration":{}}}}`)})
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = d.info(redfishtest.Password)
+	task := r.Task(networkboot.IPXE())
+	task.Args = map[string]any{argImport: at}
+	step := named(t, m.NamedSteps(r.Node), "import_configuration")
+	for len(d.imports) == 0 {
+		if _, err := step.Run(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Contains(r.Busy, "import the configuration") {
+		t.Errorf("the BMC is said to be busy with %q", r.Busy)
 	}
 }
 

@@ -102,8 +102,10 @@ func (m Management) enrolsKeys(ctx context.Context, t *driver.Task) (driver.Outc
 		return driver.Outcome{}, err
 	}
 	if is == running {
+		h.tell(t, enrolling)
 		return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
 	}
+	t.Record.Idle()
 	return driver.Done(), h.restore(ctx, t, m.Bringup)
 }
 
@@ -156,6 +158,7 @@ func (m Management) advanceEnrolment(ctx context.Context, t *driver.Task, h *key
 	case !h.Due || h.Looks < restarted:
 		return running, nil
 	}
+	t.Record.Idle()
 	return running, fmt.Errorf("node %s: %s: the BMC took them, and does not show all in %s%s: look at the machine's firmware set-up", t.Node.Label(), enrolling, strings.Join(missing, ", "), h.sinceRestart())
 }
 

@@ -79,6 +79,7 @@ func (m Management) ResetBMC(ctx context.Context, t *driver.Task, by ResetOrder)
 		return err
 	})
 	if _, resting := errors.AsType[driver.Resting](err); resting {
+		t.Record.Busy("the BMC restarts")
 		return driver.Wait(driver.PauseAfter(err, jobPoll)), nil
 	}
 	h.Looks++
@@ -95,6 +96,7 @@ func (m Management) ResetBMC(ctx context.Context, t *driver.Task, by ResetOrder)
 	case silent:
 		h.Down = true
 	}
+	t.Record.Busy("the BMC restarts") // also a successor, whose predecessor may not have told
 	return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
 }
 

@@ -75,8 +75,18 @@ func (m Management) resetsKeys(kind redfish.ResetKeysType) func(context.Context,
 		if is == running {
 			return driver.Wait(jobPoll), t.Record.SaveHandle(ctx, h)
 		}
+		t.Record.Idle()
 		return driver.Done(), h.restore(ctx, t, m.Bringup)
 	}
+}
+
+// tell says that the BMC is at work for the order, unless it waits for the machine's restart.
+func (h *keying) tell(t *driver.Task, doing string) {
+	if h.Due && h.Boot == nil {
+		t.Record.Idle()
+		return
+	}
+	t.Record.Busy("asked to " + doing)
 }
 
 // advanceKeys gives the order, or brings it forward by one look.
@@ -94,13 +104,17 @@ func (m Management) advanceKeys(ctx context.Context, t *driver.Task, h *keying, 
 		}
 		h.Job, h.Told = "", true
 	}
-	if h.pending() {
-		return running, nil
+	if !h.pending() {
+		advance := m.verifyKeys
+		if !h.Told {
+			advance = m.orderKeys
+		}
+		if is, err := advance(ctx, t, h, kind, doing); err != nil || is == done {
+			return is, err
+		}
 	}
-	if !h.Told {
-		return m.orderKeys(ctx, t, h, kind, doing)
-	}
-	return m.verifyKeys(ctx, t, h, kind, doing)
+	h.tell(t, doing)
+	return running, nil
 }
 
 func (m Management) stageKeys(ctx context.Context, t *driver.Task, h *keying, why string) error {
@@ -163,6 +177,7 @@ func (m Management) verifyKeys(ctx context.Context, t *driver.Task, h *keying, k
 	case !h.Due || h.Looks < restarted:
 		return running, nil
 	}
+	t.Record.Idle()
 	return running, fmt.Errorf("node %s: %s: the BMC said that it has done so, and shows the mode %s%s: look at the machine's firmware set-up",
 		t.Node.Label(), doing, k.SecureBootMode, h.sinceRestart())
 }
