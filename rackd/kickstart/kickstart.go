@@ -109,7 +109,8 @@ const (
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$`)
 
-// Drive returns the sections that write the files of a config drive into the installed system, where cloud-init looks for them.
+// Drive returns the sections that write the files of a config drive into the installed system, where cloud-init looks for them. One that
+// cannot be written fails the installation.
 func Drive(files []File) (string, error) {
 	if len(files) > maxFiles {
 		return "", fmt.Errorf("%w: the config drive has %d files, and a kickstart holds %d", ErrInvalid, len(files), maxFiles)
@@ -124,7 +125,7 @@ func Drive(files []File) (string, error) {
 			return "", fmt.Errorf("%w: the files of the config drive have more than %d MiB, which a kickstart does not take", ErrInvalid, maxBytes>>20)
 		}
 		at := path.Join(seed, f.Name)
-		fmt.Fprintf(&b, "%%post\nmkdir -p -m 700 '%s'\numask 077\nbase64 -d >'%s' <<'END-OF-FILE'\n%s\nEND-OF-FILE\n%%end\n\n",
+		fmt.Fprintf(&b, "%%post --erroronfail\nset -e\nmkdir -p -m 700 '%s'\numask 077\nbase64 -d >'%s' <<'END-OF-FILE'\n%s\nEND-OF-FILE\n%%end\n\n",
 			path.Dir(at), at, lines(base64.StdEncoding.EncodeToString(f.Body)))
 	}
 	return b.String(), nil

@@ -81,6 +81,14 @@ func TestConfigDrivesInKickstarts(t *testing.T) {
 	if strings.Count(text, "\n%end\n") != 2 || !strings.Contains(text, "base64 -d >'/var/lib/cloud/seed/config_drive/openstack/latest/user_data'") {
 		t.Errorf("the sections are\n%s", text)
 	}
+	for _, part := range strings.SplitAfter(strings.TrimSpace(text), "\n%end\n") {
+		head, script, _ := strings.Cut(strings.TrimSpace(part), "\n")
+		sh := exec.CommandContext(t.Context(), "/bin/sh", "-s")
+		sh.Stdin = strings.NewReader(strings.ReplaceAll(strings.TrimSuffix(script, "%end"), seed, "/dev/null"))
+		if out, err := sh.CombinedOutput(); head != "%post --erroronfail" || err == nil {
+			t.Errorf("%s goes on when a file cannot be written: %v %s\n%s", head, err, out, script)
+		}
+	}
 	for name, files := range map[string][]File{"a way out": {{"../etc/passwd", nil}}, "a quote": {{"a'b", nil}}, "absolute": {{"/a", nil}},
 		"much": {{"a", make([]byte, maxBytes)}, {"b", []byte("1")}}, "many": make([]File, maxFiles+1)} {
 		if _, err := Drive(files); !errors.Is(err, ErrInvalid) {
