@@ -128,7 +128,7 @@ kickstart:
 	$(GO) test -vet=off -count 1 -v -run TestKickstartsAreValid ./rackd/daemon
 
 chaos: packages-test
-	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused|TestBusLosses' ./e2e/faults
+	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused|TestBusLosses|TestZombie' ./e2e/faults
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run TestClocksStep ./e2e/faults
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v -run 'TestEveryPlace|TestBadBMCs|TestBadIPMI' ./e2e/faults/places
 

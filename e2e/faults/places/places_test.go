@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,7 +41,14 @@ func (p place) String() string {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", strconv.Itoa(lanes))
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "ironyard-places-")
+	if err != nil {
+		panic(err)
+	}
+	rackd = filepath.Join(dir, "rackd")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // TestEveryPlace kills the owner at every place of every flow. The work ends as it

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -42,7 +43,7 @@ func lane(i int) string { return fmt.Sprintf("lane-%02d", i) }
 // rig is a central in this process, its bus, and where rackds find both.
 type rig struct {
 	endpoint, bus, token string
-	dir, rackd           string
+	dir                  string
 	key                  *seal.Key
 
 	// machines are simulated, if not nil, and no machine is used twice.
@@ -51,6 +52,19 @@ type rig struct {
 	image    operator.Image
 }
 
+// rackd is the program. builtRackd builds it once: to link it takes seconds of both processors.
+var (
+	rackd      string
+	builtRackd = sync.OnceValue(func() error {
+		build := exec.Command("go", "build", "-o", rackd, "github.com/ironyard/ironyard/rackd")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build rackd: %w: %s", err, out)
+		}
+		return nil
+	})
+)
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	if os.Getenv("IRONYARD_E2E") == "" {
@@ -58,11 +72,8 @@ func newRig(t *testing.T) *rig {
 	}
 	r := &rig{dir: t.TempDir(), token: "a token of this test",
 		image: operator.Image{URL: "http://example.org/i.raw", SHA256: strings.Repeat("0", 64)}}
-	r.rackd = filepath.Join(r.dir, "rackd")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.rackd, "github.com/ironyard/ironyard/rackd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build rackd: %v: %s", err, out)
+	if err := builtRackd(); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(r.dir, "token"), []byte(r.token), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,7 +168,7 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 			args = append(args, "--deadline", string(state)+"=1m")
 		}
 	}
-	c.cmd = exec.Command(r.rackd, append(args, flags...)...)
+	c.cmd = exec.Command(rackd, append(args, flags...)...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -128,11 +129,33 @@ func serveImage(t *testing.T) operator.Image {
 	return operator.Image{URL: s.URL + "/image.raw", SHA256: hex.EncodeToString(sum[:]), DiskFormat: "raw"}
 }
 
-// build makes the programs and files that rackds need.
+// program is rackd. builtRackd builds it once: to link it takes seconds of both processors.
+var (
+	program    string
+	builtRackd = sync.OnceValue(func() error {
+		if out, err := exec.Command("go", "build", "-o", program, "../../../rackd").CombinedOutput(); err != nil {
+			return fmt.Errorf("build rackd: %w\n%s", err, out)
+		}
+		return nil
+	})
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "ironyard-fleet-")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "rackd")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// build makes the program and files that rackds need.
 func (r *rig) build() {
 	r.t.Helper()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(r.dir, "rackd"), "../../../rackd").CombinedOutput(); err != nil {
-		r.t.Fatalf("build rackd: %v\n%s", err, out)
+	if err := builtRackd(); err != nil {
+		r.t.Fatal(err)
 	}
 	key, err := r.stack.Key.ForGroup("")
 	if err != nil {
@@ -160,7 +183,7 @@ func (d *rackd) start(ctx context.Context, more ...string) {
 	r := d.rig
 	r.t.Helper()
 	file := func(name string) string { return filepath.Join(r.dir, name) }
-	d.cmd = exec.Command(file("rackd"), "--name", d.name, "--bus", "nats://"+r.stack.BusAddress, "--bus-token-file", file("token"), "--key-file", file("key"),
+	d.cmd = exec.Command(program, "--name", d.name, "--bus", "nats://"+r.stack.BusAddress, "--bus-token-file", file("token"), "--key-file", file("key"),
 		"--data", file(d.name), "--interface", "lo", "--address", d.address, "--dhcp", "off", "--boot-programs", file("boot"),
 		"--kernel", file("boot/kernel"), "--ramdisk", file("boot/ramdisk"), "--observe", d.address+":9411", "--drivers", "redfish",
 		"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
