@@ -80,13 +80,15 @@ func (m Management) resetsKeys(kind redfish.ResetKeysType) func(context.Context,
 	}
 }
 
-// tell says that the BMC is at work for the order, unless it waits for the machine's restart.
+// tell says that the BMC is at work for the order, unless it waits for the machine's restart. A restart that does not end is no sign of
+// life: the flow's deadline ends it.
 func (h *keying) tell(t *driver.Task, doing string) {
-	if h.Due && h.Boot == nil {
+	switch {
+	case h.Due && h.Boot == nil:
 		t.Record.Idle()
-		return
+	case !h.pending():
+		t.Record.Busy("asked to " + doing)
 	}
-	t.Record.Busy("asked to " + doing)
 }
 
 // advanceKeys gives the order, or brings it forward by one look.
@@ -104,17 +106,18 @@ func (m Management) advanceKeys(ctx context.Context, t *driver.Task, h *keying, 
 		}
 		h.Job, h.Told = "", true
 	}
-	if !h.pending() {
-		advance := m.verifyKeys
-		if !h.Told {
-			advance = m.orderKeys
-		}
-		if is, err := advance(ctx, t, h, kind, doing); err != nil || is == done {
-			return is, err
-		}
+	if h.pending() {
+		return running, nil
 	}
-	h.tell(t, doing)
-	return running, nil
+	advance := m.verifyKeys
+	if !h.Told {
+		advance = m.orderKeys
+	}
+	is, err := advance(ctx, t, h, kind, doing)
+	if err == nil && is == running {
+		h.tell(t, doing)
+	}
+	return is, err
 }
 
 func (m Management) stageKeys(ctx context.Context, t *driver.Task, h *keying, why string) error {
