@@ -2,6 +2,7 @@ package disks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,7 +33,7 @@ var drives = []drive{
 	{serial: "ROTTEN", size: 128 * mib, device: scsi(3, ""), fails: rotten()},
 	{serial: "LIAR", size: 132 * mib, device: scsi(4, ""), lies: true},
 	{serial: "FOURK", size: 136 * mib, device: scsi(5, ",logical_block_size=4096,physical_block_size=4096")},
-	{serial: "SLOW", size: 116 * mib, device: "ide-hd,bus=sata.2,werror=report,rerror=report", pace: 18 * mib},
+	{serial: "SLOW", size: 116 * mib, device: "ide-hd,bus=sata.2,werror=report,rerror=report", pace: 8 * mib},
 	{serial: "READONLY", size: 96 * mib, device: scsi(6, ""), readOnly: true},
 	{serial: "STICK", size: 100 * mib, device: scsi(7, ",removable=on")},
 	{serial: "SHARED", size: 140 * mib}, // by two NVMe controllers, see Boot's arguments
@@ -231,9 +232,9 @@ func (r *rack) progressed(ctx context.Context, c agentapi.Command) {
 			if p.DoneBytes < last {
 				r.Errorf("%s: progress went back from %d to %d bytes", c.ID, last, p.DoneBytes)
 			}
+			// The size of an image that is unpacked on the way is not known before its end.
 			last = p.DoneBytes
-			// All may be told of before the end: memory takes it, and the flush waits for the slow disk.
-			if h.Command.Status == agentapi.CommandRunning && last > 0 {
+			if h.Command.Status == agentapi.CommandRunning && last > 0 && last < cmp.Or(p.TotalBytes, int64(len(r.image.data))) {
 				between = append(between, last)
 			}
 		}
