@@ -27,7 +27,7 @@ func TestTheTableIsLookedThroughOnce(t *testing.T) {
 	d, _ := staleDisk(t, diskSize)
 	f := &full{}
 	a := &attempt{disk: d, report: func(int64, int64) {}}
-	if err := a.convert(t.Context(), f, diskSize, 64<<10); err != nil {
+	if err := a.convert(t.Context(), kept{}, f, diskSize, 64<<10); err != nil {
 		t.Fatal(err)
 	}
 	if f.looked > 2*diskSize {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,7 +40,7 @@ func (a *attempt) run(ctx context.Context, url string) (int64, error) {
 // stream is a file being downloaded: hashed as served, read decompressed.
 type stream struct {
 	*download
-	hash  hash.Hash
+	sum   *summing
 	raw   io.Reader // as served, hashing
 	plain io.Reader // decompressed
 	close func()
@@ -52,8 +51,8 @@ func (a *attempt) open(ctx context.Context, url string) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{download: d, hash: a.spec.newHash(), close: func() {}}
-	s.raw = io.TeeReader(d, s.hash)
+	s := &stream{download: d, sum: sumAside(a.spec.newHash()), close: func() {}}
+	s.raw = io.TeeReader(d, s.sum)
 	if s.plain, err = s.decompress(a.spec.Compression); err != nil {
 		err = a.ending(s, url, err)
 		s.Close()
@@ -86,6 +85,7 @@ func (s *stream) decompress(kind string) (io.Reader, error) {
 func (s *stream) Close() {
 	s.close()
 	s.download.Close()
+	s.sum.close()
 }
 
 // ending judges an error while reading: of a file that is not the promised one,
@@ -109,7 +109,7 @@ func (a *attempt) verify(s *stream, url string) error {
 	if _, err := io.Copy(io.Discard, s.raw); err != nil {
 		return err
 	}
-	return a.spec.verify(s.hash, url, s.n)
+	return a.spec.verify(s.sum.close(), url, s.n)
 }
 
 // touch wipes the disk's ends before the first byte of an image is written.

@@ -15,9 +15,10 @@
 //     qcow2 that refers to other files is refused.
 //
 // A qcow2 file has to be read out of order. If it fits in half of the free memory
-// it is downloaded there once, hashed on the way. If not, it is read twice over
-// HTTP: once in order, for the checksum, while the SHA-256 of each MiB is kept;
-// then by range requests, in which every MiB is compared with what was verified.
+// it is downloaded there once, hashed on the way, and written while it comes. If
+// not, it is read twice over HTTP: once in order, for the checksum, while the
+// SHA-256 of each MiB is kept; then by range requests, in which every MiB is
+// compared with what was verified.
 package image
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,8 @@ func TestADeadDiskIsToldOfAtOnce(t *testing.T) {
 		file   []byte
 		format string
 		ranges int32 // how many are answered
-	}{"raw": {raw, "raw", 0}, "qcow2 read twice": {sparse, "qcow2", 3}} {
+		spool  int64
+	}{"raw": {raw, "raw", 0, 0}, "qcow2 read twice": {sparse, "qcow2", 3, 4096}, "qcow2 kept": {sparse, "qcow2", 0, 1 << 30}} {
 		t.Run(name, func(t *testing.T) {
 			silent := make(chan struct{})
 			quiet := sync.OnceFunc(func() { close(silent) })
@@ -46,6 +48,7 @@ func TestADeadDiskIsToldOfAtOnce(t *testing.T) {
 			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case c.ranges == 0:
+					w.Header().Set("Content-Length", strconv.Itoa(len(c.file)))
 					w.Write(c.file[:3<<20])
 					w.(http.Flusher).Flush()
 				case r.Header.Get("Range") == "" || ranges.Add(1) <= c.ranges:
@@ -57,7 +60,7 @@ func TestADeadDiskIsToldOfAtOnce(t *testing.T) {
 			})
 			in, path := staleDisk(t, diskSize)
 			d := &dyingDisk{Disk: in, silent: silent}
-			w := writer(t, 4096)
+			w := writer(t, c.spool)
 			w.Stall = 20 * time.Second
 			_, err := w.Write(t.Context(), Spec{URLs: []string{url}, Format: c.format, HashAlgo: "sha256", HashValue: sum256(c.file)}, d, nil)
 			if err == nil || !strings.Contains(err.Error(), "the disk is dead") {

@@ -47,10 +47,12 @@ func TestAPanicWhileAnImageIsReadIsAnError(t *testing.T) {
 		file   []byte
 		format string
 		g      buggy
-	}{"raw": {raw, "raw", buggy{answer: 1, behind: 5 << 20}}, "qcow2": {qcow2File(t, raw), "qcow2", buggy{answer: 4}}} {
+		spool  int64
+	}{"raw": {raw, "raw", buggy{answer: 1, behind: 5 << 20}, 0}, "qcow2 read twice": {qcow2File(t, raw), "qcow2", buggy{answer: 4}, 4096},
+		"qcow2 kept": {qcow2File(t, raw), "qcow2", buggy{answer: 1, behind: 5 << 20}, 1 << 30}} {
 		t.Run(name, func(t *testing.T) {
 			d, path := staleDisk(t, diskSize)
-			w := writer(t, 4096)
+			w := writer(t, c.spool)
 			c.g.RoundTripper = w.Client.Transport
 			w.Client.Transport = &c.g
 			_, err := w.Write(t.Context(), Spec{URLs: []string{serveBytes(t, c.file)}, Format: c.format, HashAlgo: "sha256", HashValue: sum256(c.file)}, d, nil)

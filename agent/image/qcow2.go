@@ -39,19 +39,19 @@ func (a *attempt) qcow2(ctx context.Context, url string) (int64, error) {
 	defer file.Close()
 	h, err := a.spec.qcow2Header(file)
 	if err != nil {
-		return 0, err
+		return 0, a.unreadable(file, err)
 	}
 	if err := a.fits(h); err != nil {
 		return 0, err
 	}
 	img, err := qcow2file.Open(file)
 	if err != nil {
-		return 0, a.spec.unreadable(err)
+		return 0, a.unreadable(file, err)
 	}
 	if err := a.touch(); err != nil {
 		return 0, err
 	}
-	return h.size, a.convert(ctx, img, h.size, 1<<img.ClusterBits)
+	return h.size, a.convert(ctx, file, img, h.size, 1<<img.ClusterBits)
 }
 
 func (a *attempt) fits(h qcow2Header) error {
@@ -75,14 +75,28 @@ func (s Spec) unreadable(err error) error {
 	return &FormatError{Image: s.ID, Reason: fmt.Sprintf("qcow2 file cannot be read: %v", err)}
 }
 
+// unreadable is what a qcow2 file cannot be read for. A file that did not come, or came as another, says more than what was made of it.
+func (a *attempt) unreadable(file randomFile, err error) error {
+	whole := file.whole()
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		return errors.Join(whole, bug)
+	}
+	if whole != nil {
+		return whole
+	}
+	return a.spec.unreadable(err)
+}
+
 // run is what comes next of a virtual disk: data, or so many zeros.
 type run struct {
 	data  []byte
 	zeros int64
+	// read tells once that data has been read, or why not.
+	read chan error
 }
 
 // convert copies the virtual disk, leaving out what the table says is zero. It is read, and unpacked, while the disk writes.
-func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster int64) error {
+func (a *attempt) convert(ctx context.Context, file randomFile, img image.Image, size, cluster int64) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	free, full := make(chan []byte, pumpBuffers), make(chan run, pumpBuffers)
@@ -92,14 +106,20 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 	var unread error // why the reader ended early; full is closed behind it
 	go func() {
 		defer close(full)
-		unread = guarded("reading the qcow2 file", func() error { return a.runs(reading, img, size, cluster, free, full) })
+		unread = guarded("reading the qcow2 file", func() error { return a.runs(reading, file, img, size, cluster, free, full) })
 	}()
 	out := &sink{ctx: ctx, disk: a.disk, report: a.report, total: size}
 	var failed error
-	for r := range full { // to the end: the reader has ended when convert returns
+	for r := range full { // to the end: the readers have ended when convert returns
+		var broken error
+		if r.data != nil {
+			broken = <-r.read
+		}
 		switch {
 		case failed != nil:
 			continue
+		case broken != nil:
+			failed = broken
 		case r.data != nil:
 			failed = out.write(r.data)
 			free <- r.data[:pumpSize]
@@ -116,14 +136,20 @@ func (a *attempt) convert(ctx context.Context, img image.Image, size, cluster in
 		return failed
 	case unread != nil:
 		return unread
-	case ctx.Err() != nil:
+	}
+	if err := file.whole(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return out.finish()
 }
 
-// runs reads the virtual disk into free buffers, and puts what it finds into full, until the disk or the context ends.
-func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64, free <-chan []byte, full chan<- run) error {
+// runs reads the virtual disk into free buffers, and puts what it finds into full, until the disk or the context ends. Pieces are read,
+// and unpacked, side by side: one processor unpacks slower than disks write. Those of a file that is asked for by ranges are read in turn.
+func (a *attempt) runs(ctx context.Context, file randomFile, img image.Image, size, cluster int64, free <-chan []byte, full chan<- run) error {
+	_, inTurn := file.(*ranges)
 	put := func(r run) bool {
 		select {
 		case full <- r:
@@ -139,7 +165,7 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 		ahead = max(ahead, pumpSize, cluster)
 		extent, err := img.Extent(at, min(size-at, ahead))
 		if err != nil {
-			return a.spec.unreadable(err)
+			return a.unreadable(file, err)
 		}
 		n := min(at+extent.Length, size) - off
 		// Clusters may be smaller than a grain; such pieces are read, not skipped.
@@ -163,16 +189,33 @@ func (a *attempt) runs(ctx context.Context, img image.Image, size, cluster int64
 		case <-ctx.Done():
 			return nil
 		}
-		if m, err := img.ReadAt(buf[:n], off); int64(m) < n {
-			if err == nil {
-				err = io.ErrUnexpectedEOF
-			}
-			return a.spec.unreadable(err)
+		r, from := run{data: buf[:n], read: make(chan error, 1)}, off
+		if inTurn {
+			r.read <- a.piece(file, img, r.data, from)
+		} else {
+			go func() { r.read <- a.piece(file, img, r.data, from) }()
 		}
-		if !put(run{data: buf[:n]}) {
+		if !put(r) {
+			<-r.read // its reader has ended
 			return nil
 		}
 		off += n
 	}
 	return nil
+}
+
+// piece fills p with the virtual disk's bytes from off on.
+func (a *attempt) piece(file randomFile, img image.Image, p []byte, off int64) error {
+	var n int
+	err := guarded("reading the qcow2 file", func() (err error) {
+		n, err = img.ReadAt(p, off)
+		return err
+	})
+	if n == len(p) {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return a.unreadable(file, err)
 }

@@ -10,20 +10,32 @@ import (
 	"os"
 )
 
-// randomFile is a verified file that can be read anywhere.
+// randomFile is a file that can be read anywhere.
 type randomFile interface {
 	io.ReaderAt
 	Close() error
+	// whole returns once all of the file has come: nil if its checksum is right.
+	whole() error
 }
 
-// file makes the file at url readable anywhere, with its checksum verified: in the
-// spool if it fits, else by range requests.
-func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
+// kept is a verified file in the spool.
+type kept struct{ *os.File }
+
+func (kept) whole() error { return nil }
+
+// file makes the file at url readable anywhere: in the spool if it fits, else by range requests. It has its checksum verified before, but
+// for a file that is read while it comes.
+func (a *attempt) file(ctx context.Context, url string) (_ randomFile, err error) {
 	s, err := a.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	mine := true
+	defer func() {
+		if mine {
+			s.Close()
+		}
+	}()
 	// The size is known before the download, so a disk that is too small is too.
 	head := make([]byte, headLen)
 	n, err := io.ReadFull(s.plain, head)
@@ -52,36 +64,46 @@ func (a *attempt) file(ctx context.Context, url string) (randomFile, error) {
 	}
 	// Unlinked at once: the space is freed whatever happens to us.
 	os.Remove(f.Name())
-	var kept int64
-	err = a.pump(io.LimitReader(plain, limit+1), func(p []byte) error {
-		n, err := f.Write(p)
-		kept += int64(n)
-		return err
-	})
-	if r, ok := errors.AsType[*readError](err); ok {
-		err = r.err
+	if a.spec.Compression == "" && s.length > 0 {
+		mine = false
+		return a.arrive(s, url, plain, f), nil
 	}
-	if err == nil && kept > limit {
-		err = &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
-			"%s unpacks to more than the %d bytes of memory that the agent has for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or serve a raw image", redact(url), limit)}
-	}
-	var format *FormatError
-	if err != nil && !errors.As(err, &format) {
-		if _, ok := errors.AsType[*os.PathError](err); ok {
-			err = fmt.Errorf("keeping the image: %w", err)
-		} else {
-			err = a.ending(s, url, err)
-		}
-	}
-	if err == nil {
-		err = a.verify(s, url)
-	}
-	if err != nil {
+	if err := a.keep(s, url, plain, limit, f.Write); err != nil {
 		f.Close()
 		return nil, err
 	}
-	return f, nil
+	return kept{f}, nil
 }
+
+// keep gives the whole file to write, limit bytes at most, and verifies it.
+func (a *attempt) keep(s *stream, url string, plain io.Reader, limit int64, write func([]byte) (int, error)) error {
+	var n int64
+	err := a.pump(io.LimitReader(plain, limit+1), func(p []byte) error {
+		m, err := write(p)
+		n += int64(m)
+		if err != nil {
+			return &keepError{err}
+		}
+		return nil
+	})
+	if full, ok := errors.AsType[*keepError](err); ok {
+		return full
+	}
+	if r, ok := errors.AsType[*readError](err); ok {
+		return a.ending(s, url, r.err)
+	}
+	if n > limit {
+		return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
+			"%s unpacks to more than the %d bytes of memory that the agent has for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or serve a raw image", redact(url), limit)}
+	}
+	return a.verify(s, url)
+}
+
+// keepError is the spool's.
+type keepError struct{ err error }
+
+func (e *keepError) Error() string { return fmt.Sprintf("keeping the image: %v", e.err) }
+func (e *keepError) Unwrap() error { return e.err }
 
 const block = 1 << 20
 
@@ -122,6 +144,8 @@ func (a *attempt) twice(ctx context.Context, url string, s *stream, plain io.Rea
 }
 
 func (r *ranges) Close() error { return nil }
+
+func (r *ranges) whole() error { return nil }
 
 func (r *ranges) ReadAt(p []byte, off int64) (int, error) {
 	done := 0

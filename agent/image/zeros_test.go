@@ -59,7 +59,7 @@ func TestAHoleIsMadeInPieces(t *testing.T) {
 		}
 		last = done
 	}}
-	if err := a.convert(t.Context(), hole{}, size, 64<<10); err != nil {
+	if err := a.convert(t.Context(), kept{}, hole{}, size, 64<<10); err != nil {
 		t.Fatal(err)
 	}
 	for i, n := range d.zeroed {
@@ -88,7 +88,7 @@ func TestAnAbortWhileZerosAreMade(t *testing.T) {
 			}
 		}
 		a := &attempt{disk: d, report: func(int64, int64) {}}
-		if err := a.convert(ctx, hole{}, size, 64<<10); !errors.Is(err, stop) {
+		if err := a.convert(ctx, kept{}, hole{}, size, 64<<10); !errors.Is(err, stop) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if after != 1 || d.booted {

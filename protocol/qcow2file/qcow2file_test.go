@@ -11,7 +11,7 @@ import (
 )
 
 // packed converts a disk with qemu-img, so that the format is not of our making.
-func packed(t *testing.T, disk []byte, options string) []byte {
+func packed(t testing.TB, disk []byte, options string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
