@@ -53,27 +53,37 @@ func (r RAID) NamedSteps(*node.Document) []driver.Step {
 	for name, a := range which {
 		apply[name] = a
 	}
-	step := func(name string, takes map[string]driver.Argument, target target) driver.Step {
+	step := func(name string, takes map[string]driver.Argument) driver.Step {
 		s := driver.Step{Interface: "raid", Name: name, Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true, Takes: takes}
-		s.Check = func(n *node.Document, args map[string]any) error { _, err := r.wanted(n, args, target); return err }
+		s.Check = func(n *node.Document, args map[string]any) error { _, _, err := r.Chosen(n, name, args); return err }
 		s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-			disks, err := r.wanted(t.Node, t.Args, target)
+			disks, empty, err := r.Chosen(t.Node, name, t.Args)
 			if err != nil {
 				return driver.Outcome{}, err
 			}
-			return r.bring(ctx, t, disks, target == nil || t.Args["delete_existing"] == true)
+			return r.bring(ctx, t, disks, empty)
 		}
 		return s
 	}
-	return []driver.Step{
-		step("create_configuration", which, func(n *node.Document, _ map[string]any) (any, string) {
-			return n.TargetRAID, "target_raid_config: set it first (PUT states/raid)"
-		}),
-		step("apply_configuration", apply, func(_ *node.Document, args map[string]any) (any, string) {
-			return args["raid_config"], "RAID configuration in the argument raid_config"
-		}),
-		step("delete_configuration", nil, nil),
-	}
+	return []driver.Step{step("create_configuration", which), step("apply_configuration", apply), step("delete_configuration", nil)}
+}
+
+// targets are those of the steps; that of delete_configuration is nil.
+var targets = map[string]target{
+	"create_configuration": func(n *node.Document, _ map[string]any) (any, string) {
+		return n.TargetRAID, "target_raid_config: set it first (PUT states/raid)"
+	},
+	"apply_configuration": func(_ *node.Document, args map[string]any) (any, string) {
+		return args["raid_config"], "RAID configuration in the argument raid_config"
+	},
+}
+
+// Chosen returns the logical disks that a step of that name is to make, each a map, and whether it deletes those that there are first.
+// It refuses arguments and configurations that are wrong.
+func (r RAID) Chosen(n *node.Document, step string, args map[string]any) (disks []any, empty bool, err error) {
+	target := targets[step]
+	disks, err = r.wanted(n, args, target)
+	return disks, target == nil || args["delete_existing"] == true, err
 }
 
 // target returns the RAID configuration that a step is to make, and what the node lacks where it is none.

@@ -299,6 +299,9 @@ func (r RAID) give(ctx context.Context, t *driver.Task, doing string, h *buildin
 	switch {
 	case !taken:
 		t.Record.Idle()
+		if code == http.StatusMethodNotAllowed || code == http.StatusNotImplemented {
+			err = fmt.Errorf("%w: %w", err, driver.ErrUnsupported) // it shows volumes, and changes none
+		}
 		return false, errors.Join(err, t.Record.SaveHandle(ctx, h))
 	case err != nil || h.Said != "" || h.Job != "":
 		return true, err
