@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -23,6 +24,8 @@ const (
 	sessionsAt  = "/sessionInformation/"
 	biosProfile = "BiosConfig"
 	biosPath    = "Server/SystemConfig/BiosConfig"
+	raidProfile = "RAIDAdapter"
+	raidPath    = "Server/HWConfigurationIrmc/Adapters/RAIDAdapter"
 )
 
 // The states of a session. Any other is a failure.
@@ -71,6 +74,9 @@ func (e elcm) remove(at string) error {
 	return nil
 }
 
+// withoutELCM are the answers of iRMCs that have no eLCM, or no licence for it.
+var withoutELCM = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+
 // begin gives an order that begins a session, and returns the session.
 func (e elcm) begin(at, kind string, body []byte) (session string, err error) {
 	answer, err := e.l.talk(e.ctx, e.f, e.as, http.MethodPost, at, kind, body)
@@ -78,7 +84,11 @@ func (e elcm) begin(at, kind string, body []byte) (session string, err error) {
 	case err != nil:
 		return "", err
 	case answer.Status != http.StatusAccepted:
-		return "", bmc.StatusFailure(answer.Status, true, said(answer), nil)
+		failure := bmc.StatusFailure(answer.Status, true, said(answer), nil)
+		if slices.Contains(withoutELCM, answer.Status) {
+			failure.Class = bmc.Unsupported
+		}
+		return "", failure
 	}
 	var b begun
 	if err := decode(answer, &b); err != nil {
@@ -104,13 +114,22 @@ func decode(a bmc.Answer, into any) error {
 	return nil
 }
 
-// dropProfile removes the profile of the BIOS from the store, which has one place for it. What is not there is not removed.
-func (e elcm) dropProfile() error {
-	var profile json.RawMessage
-	if there, err := e.read(profilesAt+biosProfile, &profile); err != nil || !there {
+// drop removes a profile from the store, which has one place for each kind. What is not there is not removed.
+func (e elcm) drop(profile string) error {
+	var is json.RawMessage
+	if there, err := e.read(profilesAt+profile, &is); err != nil || !there {
 		return err
 	}
-	return e.remove(profilesAt + biosProfile)
+	return e.remove(profilesAt + profile)
+}
+
+// stored reads a profile that a session has left in the store.
+func (e elcm) stored(profile string, into any) error {
+	there, err := e.read(profilesAt+profile, into)
+	if err == nil && !there {
+		err = fmt.Errorf("its session has ended well, and there is no profile %s in the iRMC's store", profile)
+	}
+	return err
 }
 
 // What is taken of sessions: an iRMC numbers them, and removes old ones from its list.
@@ -139,14 +158,22 @@ func (s *sessionID) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// readOut has the settings read out of the machine. It returns the session.
-func (e elcm) readOut() (session string, err error) {
-	return e.begin(profilesAt+"get?PARAM_PATH="+url.QueryEscape(biosPath), "", nil)
+// readOut has the settings of the BIOS read out of the machine. It returns the session.
+func (e elcm) readOut() (session string, err error) { return e.obtain(biosPath) }
+
+// obtain has a profile read out of the machine into the store. It returns the session.
+func (e elcm) obtain(path string) (session string, err error) {
+	return e.begin(profilesAt+"get?PARAM_PATH="+url.QueryEscape(path), "", nil)
 }
 
-// putIn has settings put into the machine. It returns the session.
+// putIn has settings of the BIOS put into the machine. It returns the session.
 func (e elcm) putIn(settings []byte) (session string, err error) {
 	return e.begin(profilesAt+"set", "application/x-www-form-urlencoded", settings)
+}
+
+// putRAID has an order about logical drives carried out. python-scciclient sends it with another type than settings.
+func (e elcm) putRAID(body []byte) (session string, err error) {
+	return e.begin(profilesAt+"set", "application/json", body)
 }
 
 // sessions are the names of those that the iRMC lists.
@@ -179,12 +206,15 @@ func (e elcm) status(session string) (status string, there bool, err error) {
 
 // log is what the iRMC tells of a session, for people.
 func (e elcm) log(session string) string {
-	var log struct{ Session json.RawMessage }
+	var log struct{ Session, SessionLog json.RawMessage }
 	if there, err := e.read(sessionsAt+url.PathEscape(session)+"/log", &log); err != nil || !there {
 		return "it has no log"
 	}
-	return bmc.Clean(string(log.Session), e.as.password)
+	return bmc.Clean(string(log.Session)+string(log.SessionLog), e.as.password)
 }
+
+// clean makes a text of the iRMC fit to show: bounded, and without the password.
+func (e elcm) clean(text string) string { return bmc.Clean(text, e.as.password) }
 
 // forget removes a session that has ended from the list.
 func (e elcm) forget(session string) error {

@@ -36,6 +36,14 @@ type store struct {
 	id       string // of the session, as it is answered; empty: its number
 	log      string // of sessions
 	away     func() bool
+	orders   map[string]func() // what sessions do at their end, by id
+	bios     string            // the settings of the machine; empty: profile
+	adapters []*fakeAdapter    // of the machine
+	shows    string            // the profile RAIDAdapter in the store
+	powered  func() bool       // whether the machine is on; nil: it is not
+	reports  []string          // what the report says of the controller, one after the other; none: there is no report
+	deaf     bool              // orders end well and do nothing
+	twist    func(*fakeDrive)  // what a controller makes of a new drive
 }
 
 // eLCM answers for the double's eLCM. mu of the double is held.
@@ -60,8 +68,19 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 		s.next++
 		id := fmt.Sprint(s.next)
 		s.sessions[id] = 0
-		if strings.HasSuffix(r.URL.Path, "/set") {
+		if s.orders == nil {
+			s.orders = map[string]func(){}
+		}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/set"):
 			s.put = append(s.put, string(raw))
+			if !s.deaf {
+				s.orders[id] = func() { s.carryOut(raw) }
+			}
+		case r.URL.Query().Get("PARAM_PATH") == raidPath:
+			s.orders[id] = func() { s.shows = cmp.Or(s.odd, s.raidProfile()) }
+		default:
+			s.orders[id] = func() { s.profile = cmp.Or(s.odd, s.bios, profile) }
 		}
 		if s.twice {
 			s.sessions["800"] = 0
@@ -79,7 +98,21 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 	case at == "DELETE "+profilesAt+biosProfile && s.profile != "":
 		s.profile = ""
 		answer(http.StatusOK, "{}")
-	case at == "POST "+profilesAt+"get" && r.URL.Query().Get("PARAM_PATH") == biosPath, at == "POST "+profilesAt+"set":
+	case at == "GET /report.xml" && len(s.reports) > 0:
+		fmt.Fprint(w, s.reports[0])
+		if len(s.reports) > 1 {
+			s.reports = s.reports[1:]
+		}
+	case at == "GET "+profilesAt+raidProfile && s.shows != "":
+		answer(http.StatusOK, s.shows)
+	case at == "DELETE "+profilesAt+raidProfile && s.shows != "":
+		s.shows = ""
+		answer(http.StatusOK, "{}")
+	case at == "POST "+profilesAt+"get" && (r.URL.Query().Get("PARAM_PATH") == biosPath && s.profile != "" || r.URL.Query().Get("PARAM_PATH") == raidPath && s.shows != ""):
+		answer(http.StatusConflict, `{"error":"the profile is there"}`)
+	case at == "POST "+profilesAt+"set" && strings.Contains(string(raw), raidProfile) && s.powered != nil && s.powered():
+		answer(http.StatusNotAcceptable, `{"error":"the server is on"}`)
+	case at == "POST "+profilesAt+"get" && slices.Contains([]string{biosPath, raidPath}, r.URL.Query().Get("PARAM_PATH")), at == "POST "+profilesAt+"set":
 		begin()
 	case at == "GET "+sessionsAt:
 		var list []string
@@ -96,8 +129,9 @@ func (s *store) eLCM(w http.ResponseWriter, r *http.Request) {
 		s.sessions[id]++
 		status := sessionRuns
 		if s.sessions[id] >= 3 {
-			if status = s.ends; status == sessionEnded && s.profile == "" {
-				s.profile = cmp.Or(s.odd, profile)
+			if status = s.ends; status == sessionEnded && s.orders[id] != nil {
+				s.orders[id]()
+				s.orders[id] = nil
 			}
 		}
 		answer(http.StatusOK, `{"Session":{"Id":`+id+`,"Status":"`+status+`"}}`)
@@ -119,13 +153,21 @@ func withStore(t *testing.T) *double {
 }
 
 // runStep runs a step to its end, each time as another owner of the work, but with the same rackd.
-func runStep(t *testing.T, i Interface, r *drivertest.Rig, name string) error {
+func runStep(t *testing.T, i driver.StepSource, r *drivertest.Rig, name string) error {
 	t.Helper()
-	steps := i.NamedSteps(r.Node)
-	step := steps[slices.IndexFunc(steps, func(s driver.Step) bool { return s.Name == name })]
+	return runWith(t, func() driver.StepSource { return i }, r, name, nil)
+}
+
+// runWith runs a step with arguments to its end, each time by the rackd that source returns.
+func runWith(t *testing.T, source func() driver.StepSource, r *drivertest.Rig, name string, args map[string]any) error {
+	t.Helper()
 	r.NextStep()
-	for range 30 {
-		out, err := step.Run(t.Context(), r.Task(networkboot.IPXE()))
+	for range 100 {
+		steps := source().NamedSteps(r.Node)
+		step := steps[slices.IndexFunc(steps, func(s driver.Step) bool { return s.Name == name })]
+		task := r.Task(networkboot.IPXE())
+		task.Args = args
+		out, err := step.Run(t.Context(), task)
 		if _, waits := out.Waiting(); err != nil || !waits {
 			return err
 		}

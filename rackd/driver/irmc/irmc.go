@@ -1,9 +1,10 @@
 // Package irmc is the interfaces of Fujitsu's PRIMERGY machines. Their iRMC speaks Redfish (S6, S5 from 2.0 on), or SCCI, XML
 // over HTTP, beside IPMI (S4 and before).
 //
-// It may import rackd/driver, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and protocol. What is the
-// standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and
+// protocol. What is the standard's is rackd/driver/redfish's. Invariants:
 //   - An iRMC is asked whether it has a Redfish service, and then gets its orders in one of the two ways only.
+//   - eLCM is a third way, for RAID and BIOS settings. A step that has begun by one way goes on by it.
 //   - SCCI tells no state: it is read by IPMI before each order, and orders for what is already so are not given.
 //
 // Everything exported is safe for concurrent use.

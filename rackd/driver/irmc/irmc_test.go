@@ -108,7 +108,7 @@ func (d *double) do(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
 var code = regexp.MustCompile(`<CMD Context="SCCI" OC="(\w+)" OE="0" OI="0" Type="SET">`)
 
 func (d *double) serve(w http.ResponseWriter, r *http.Request) {
-	if d.store != nil && (strings.HasPrefix(r.URL.Path, profilesAt) || strings.HasPrefix(r.URL.Path, sessionsAt)) {
+	if d.store != nil && (r.URL.Path == "/report.xml" || strings.HasPrefix(r.URL.Path, profilesAt) || strings.HasPrefix(r.URL.Path, sessionsAt)) {
 		if !d.admits(w, r) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
