@@ -100,12 +100,13 @@ func ilo5Type(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
 // irmcType is the hardware type irmc.
 func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, o Options) driver.Type {
 	own := irmc.New(redfish.Management{Driver: d, Bringup: o.Bringup}, scci, lan)
+	bios := irmc.BIOS{BIOS: redfish.BIOS{Driver: d, Bringup: o.Bringup}, SCCI: scci}
 	raid := irmc.RAID{RAID: redfish.RAID{Driver: d, Bringup: o.Bringup}, SCCI: scci}
 	return vendor("irmc", o, map[string][]driver.Named{
 		"power":      {{Name: "irmc", Impl: own}, {Name: "ipmitool", Impl: lan}},
 		"management": {{Name: "irmc", Impl: own}},
 		"boot":       {{Name: "irmc-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "irmc-pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}},
-		"bios":       {{Name: "irmc", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
+		"bios":       {{Name: "irmc", Impl: bios}},
 		"inspect":    {{Name: "irmc", Impl: redfish.Inspection{Driver: d}}},
 		"raid":       {{Name: "no-raid", Impl: none.Unsupported{Kind: "raid"}}, {Name: "irmc", Impl: raid}},
 		"vendor":     {{Name: "no-vendor", Impl: none.Unsupported{Kind: "vendor"}}, {Name: "irmc", Impl: redfish.Vendor{Driver: d}}},

@@ -11,6 +11,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -58,6 +59,7 @@ func (i Interface) backupBIOS(ctx context.Context, t *driver.Task) (driver.Outco
 		if err != nil {
 			return false, err
 		}
+		i.show(t, settings, e.clean)
 		packed, err := pack(settings)
 		if err != nil || i.bios.Of(t.Node).Settings == packed {
 			return true, err
@@ -66,6 +68,16 @@ func (i Interface) backupBIOS(ctx context.Context, t *driver.Task) (driver.Outco
 		t.Record.Phase("BIOS backup", fmt.Sprintf("%d bytes are kept with the node, until %s puts them back", len(settings), restoreBIOS))
 		return false, nil
 	})
+}
+
+// show has the API show the settings that were read out anyway, where no Redfish service tells them.
+func (i Interface) show(t *driver.Task, profile []byte, clean func(string) string) {
+	if _, ours := t.Hardware.BIOS().(BIOS); !ours || !i.old.is(i.Management.Account(t.Node)) {
+		return
+	}
+	if c, err := readBIOS(profile, clean); err == nil {
+		t.Record.Observe(hardware.Observation{BIOS: c.list()})
+	}
 }
 
 // restoreBIOS puts back what is kept, and forgets it then.
