@@ -133,6 +133,9 @@ func (b BIOS) byELCM(ctx context.Context, t *driver.Task, wanted map[string]any)
 	}
 	var found *biosConfig
 	over, out, err := b.SCCI.session(ctx, t, &h.Session, h.order(&found), save)
+	if err != nil && !h.Session.begun() {
+		err = h.failed(ctx, t, b.Bringup, err)
+	}
 	if err != nil || !over {
 		return out, err
 	}
@@ -151,7 +154,7 @@ func (b BIOS) byELCM(ctx context.Context, t *driver.Task, wanted map[string]any)
 		}
 	}
 	if err != nil {
-		return driver.Outcome{}, err
+		return driver.Outcome{}, h.failed(ctx, t, b.Bringup, err)
 	}
 	return driver.Wait(sessionPause), save(ctx)
 }

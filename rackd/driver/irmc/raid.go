@@ -125,6 +125,9 @@ func (r RAID) byELCM(ctx context.Context, t *driver.Task, h *building, disks []a
 	}
 	var found *layoutOf
 	over, out, err := r.SCCI.session(ctx, t, &h.Session, h.order(&found), save)
+	if err != nil && !h.Session.begun() {
+		err = h.failed(ctx, t, r.Bringup, err)
+	}
 	if err != nil || !over {
 		return out, err
 	}
@@ -138,7 +141,7 @@ func (r RAID) byELCM(ctx context.Context, t *driver.Task, h *building, disks []a
 		err = h.ordered(t.Node, unseen)
 	}
 	if err != nil {
-		return driver.Outcome{}, err
+		return driver.Outcome{}, h.failed(ctx, t, r.Bringup, err)
 	}
 	return driver.Wait(sessionPause), save(ctx)
 }

@@ -267,6 +267,20 @@ func TestLogicalDrivesThatAreRefused(t *testing.T) {
 	}
 }
 
+// An order that is refused leaves no machine off that was on. One that was off stays off.
+func TestARefusedOrderLeavesThePower(t *testing.T) {
+	for state, writes := range map[driver.PowerState][]string{driver.PowerOn: {"power power off", "power power on"}, driver.PowerOff: nil} {
+		d, r := withRAID(t)
+		r.SetPowerState(state)
+		d.store.powered = func() bool { return true } // it will not have it
+		r.Node.TargetRAID = target(disk("1", 100.0))
+		err := runRAID(t, r, "create_configuration", nil)
+		if err == nil || !strings.Contains(err.Error(), "the server is on") || !slices.Equal(r.Writes("power"), writes) || len(r.Busy) > 0 {
+			t.Errorf("%s: %v; %q, busy %q", state, err, r.Log, r.Busy)
+		}
+	}
+}
+
 // A target that is changed in the middle is another.
 func TestATargetThatChanges(t *testing.T) {
 	d, r := withRAID(t)

@@ -243,6 +243,16 @@ func (p *powered) note(ctx context.Context, t *driver.Task) error {
 	return nil
 }
 
+// failed is the error of a step that ends while no session is at work. A machine that was on is on again: a session before, or the
+// step itself, may have switched it off. Where the ramdisk runs, the end of the flow sees to it.
+func (p *powered) failed(ctx context.Context, t *driver.Task, b bringup.Settings, err error) error {
+	again := errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrFenced)
+	if again || p.WasOff || t.HandsOff() || t.Facts[driver.FactBoot] == driver.BootRamdisk {
+		return err
+	}
+	return errors.Join(err, b.Reach(ctx, t, driver.PowerOn))
+}
+
 // restore brings the machine back into the state that it had, or into the ramdisk: the iRMC has restarted it, or has left it off.
 func (p *powered) restore(ctx context.Context, t *driver.Task, b bringup.Settings, save saver) (driver.Outcome, error) {
 	switch {
