@@ -1,10 +1,8 @@
 package snmp
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/driver/snmp/snmpclient"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -67,32 +67,14 @@ const shortestKey = 8
 
 // target is an outlet and how its PDU is reached, as a node's driver_info has it.
 type target struct {
-	model   string
-	host    string
-	port    uint16
-	outlet  int
-	version gosnmp.SnmpVersion
-
-	read, write string // communities
-
-	user             string
-	auth             gosnmp.SnmpV3AuthProtocol
-	priv             gosnmp.SnmpV3PrivProtocol
-	authKey, privKey string
-	engine, context  string
+	snmpclient.Target
+	model  string
+	outlet int
 }
 
-// address is the PDU's, whose turn all its outlets share.
-func (t target) address() string { return net.JoinHostPort(t.host, strconv.Itoa(int(t.port))) }
-
-// secrets stand in no text.
-func (t target) secrets() []string { return []string{t.read, t.write, t.authKey, t.privKey} }
-
-// sum changes with all that a session depends on.
-func (t target) sum() [32]byte {
-	return sha256.Sum256([]byte(strings.Join([]string{t.address(), strconv.Itoa(int(t.version)), t.read, t.write, t.user,
-		strconv.Itoa(int(t.auth)), strconv.Itoa(int(t.priv)), t.authKey, t.privKey, t.engine, t.context}, "\x00")))
-}
+// pduNames are the fields that errors name.
+var pduNames = snmpclient.Names{Read: fieldCommunityRead, Write: fieldCommunityWrite, Contexts: fieldContextEngine + " and " + fieldContextName,
+	Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldAuthKey + ", " + fieldPrivKey}}
 
 // parse reads driver_info. Errors wrap driver.ErrInvalid and have Ironic's words where it has some.
 func parse(n *node.Document) (t target, err error) {
@@ -103,6 +85,7 @@ func parse(n *node.Document) (t target, err error) {
 		}
 		return target{}, err
 	}
+	t.Names = pduNames
 	var missing []string
 	for _, field := range []string{fieldDriver, fieldAddress, fieldOutlet} {
 		if n.DriverString(field) == "" {
@@ -115,10 +98,10 @@ func parse(n *node.Document) (t target, err error) {
 	if t.model = n.DriverString(fieldDriver); !slices.Contains(modelNames(), t.model) {
 		return refuse("SNMPPowerDriver: unknown driver: '%s'. There are %s.", t.model, strings.Join(modelNames(), ", "))
 	}
-	if t.host = hostOf(n.DriverString(fieldAddress)); t.host == "" {
+	if t.Host = hostOf(n.DriverString(fieldAddress)); t.Host == "" {
 		return refuse("%s is neither a host name nor an address: %q. The port goes into %s.", fieldAddress, n.DriverString(fieldAddress), fieldPort)
 	}
-	t.port = 161
+	t.Port = 161
 	if text := n.DriverString(fieldPort); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil && !digits(text) {
@@ -127,7 +110,7 @@ func parse(n *node.Document) (t target, err error) {
 		if err != nil || port == 0 {
 			return refuse("SNMPPowerDriver: SNMP UDP port out of range: %s", text)
 		}
-		t.port = uint16(port)
+		t.Port = uint16(port)
 	}
 	text := n.DriverString(fieldOutlet)
 	switch t.outlet, err = strconv.Atoi(text); {
@@ -138,11 +121,11 @@ func parse(n *node.Document) (t target, err error) {
 	}
 	switch version := n.DriverString(fieldVersion); version {
 	case "", "1":
-		t.version, err = gosnmp.Version1, t.communities(n)
+		t.Version, err = gosnmp.Version1, t.communities(n)
 	case "2c":
-		t.version, err = gosnmp.Version2c, t.communities(n)
+		t.Version, err = gosnmp.Version2c, t.communities(n)
 	case "3":
-		t.version, err = gosnmp.Version3, t.userSecurity(n)
+		t.Version, err = gosnmp.Version3, t.userSecurity(n)
 	default:
 		return refuse("SNMPPowerDriver: unknown SNMP version: '%s'", version)
 	}
@@ -154,21 +137,21 @@ func parse(n *node.Document) (t target, err error) {
 
 func (t *target) communities(n *node.Document) error {
 	both := n.DriverString(fieldCommunity)
-	t.read, t.write = both, both
+	t.Read, t.Write = both, both
 	if own := n.DriverString(fieldCommunityRead); own != "" {
-		t.read = own
+		t.Read = own
 	}
 	if own := n.DriverString(fieldCommunityWrite); own != "" {
-		t.write = own
+		t.Write = own
 	}
 	version := n.DriverString(fieldVersion)
 	if version == "" {
 		version = "1"
 	}
 	switch {
-	case t.read == "" || t.write == "":
+	case t.Read == "" || t.Write == "":
 		return driver.Refuse("SNMP driver requires `%s` or `%s`/`%s` properties to be set for version %s.", fieldCommunity, fieldCommunityRead, fieldCommunityWrite, version)
-	case len(t.read) > longestCommunity || len(t.write) > longestCommunity:
+	case len(t.Read) > longestCommunity || len(t.Write) > longestCommunity:
 		return driver.Refuse("a community of driver_info has more than %d characters", longestCommunity)
 	}
 	return nil
@@ -179,10 +162,10 @@ const longestCommunity = 127
 
 // userSecurity reads the fields of version 3.
 func (t *target) userSecurity(n *node.Document) error {
-	if t.user = n.DriverString(fieldUser); t.user == "" {
-		t.user = n.DriverString(fieldSecurity)
+	if t.User = n.DriverString(fieldUser); t.User == "" {
+		t.User = n.DriverString(fieldSecurity)
 	}
-	if t.user == "" {
+	if t.User == "" {
 		return driver.Refuse("SNMP driver requires `driver_info/%s` to be set in node %s configuration for SNMP version 3.", fieldUser, n.UUID)
 	}
 	auth, err := chosen(n, fieldAuthProtocol, "authentication", authProtocols)
@@ -193,43 +176,43 @@ func (t *target) userSecurity(n *node.Document) error {
 	if err != nil {
 		return err
 	}
-	t.authKey, t.privKey = n.DriverString(fieldAuthKey), n.DriverString(fieldPrivKey)
-	if t.authKey != "" && len(t.authKey) < shortestKey {
+	t.AuthKey, t.PrivKey = n.DriverString(fieldAuthKey), n.DriverString(fieldPrivKey)
+	if t.AuthKey != "" && len(t.AuthKey) < shortestKey {
 		return driver.Refuse("SNMPPowerDriver: short SNMPv3 authentication key `driver_info/%s` in node %s configuration (8+ chars required)", fieldAuthKey, n.UUID)
 	}
-	if t.privKey != "" && len(t.privKey) < shortestKey {
+	if t.PrivKey != "" && len(t.PrivKey) < shortestKey {
 		return driver.Refuse("SNMPPowerDriver: short SNMPv3 privacy key `driver_info/%s` node %s configuration (8+ chars required)", fieldPrivKey, n.UUID)
 	}
-	t.auth, t.priv = gosnmp.NoAuth, gosnmp.NoPriv
+	t.Auth, t.Priv = gosnmp.NoAuth, gosnmp.NoPriv
 	switch {
 	case auth != nil:
-		t.auth = *auth
-	case t.authKey != "":
-		t.auth = gosnmp.MD5
+		t.Auth = *auth
+	case t.AuthKey != "":
+		t.Auth = gosnmp.MD5
 	}
 	switch {
 	case priv != nil:
-		t.priv = *priv
-	case t.privKey != "":
-		t.priv = gosnmp.DES
+		t.Priv = *priv
+	case t.PrivKey != "":
+		t.Priv = gosnmp.DES
 	}
 	switch {
-	case t.priv != gosnmp.NoPriv && t.auth == gosnmp.NoAuth:
+	case t.Priv != gosnmp.NoPriv && t.Auth == gosnmp.NoAuth:
 		return driver.Refuse("SNMPPowerDriver: SNMPv3 privacy requires authentication. Please add `driver_info/%s` property to node %s configuration.", fieldAuthProtocol, n.UUID)
-	case t.auth != gosnmp.NoAuth && t.authKey == "":
+	case t.Auth != gosnmp.NoAuth && t.AuthKey == "":
 		return driver.Refuse("SNMPPowerDriver: missing SNMPv3 authentication key while `driver_info/%s` is present. Please add `driver_info/%s` to node %s configuration.",
 			fieldAuthProtocol, fieldAuthKey, n.UUID)
-	case t.priv != gosnmp.NoPriv && t.privKey == "":
+	case t.Priv != gosnmp.NoPriv && t.PrivKey == "":
 		return driver.Refuse("SNMPPowerDriver: missing SNMPv3 privacy key while `driver_info/%s` is present. Please add `driver_info/%s` to node %s configuration.",
 			fieldPrivProtocol, fieldPrivKey, n.UUID)
 	}
-	t.context = n.DriverString(fieldContextName)
+	t.Context = n.DriverString(fieldContextName)
 	if text := n.DriverString(fieldContextEngine); text != "" {
 		id, err := hex.DecodeString(strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X"))
 		if err != nil || len(id) < 5 || len(id) > 32 { // RFC 3411, SnmpEngineID
 			return driver.Refuse("%s is %q: give 5 to 32 octets in hexadecimal digits", fieldContextEngine, text)
 		}
-		t.engine = string(id)
+		t.Engine = string(id)
 	}
 	return nil
 }
@@ -270,7 +253,7 @@ func hostOf(address string) string {
 
 // placed checks an address that is no name. What a name leads to is checked when it is dialled.
 func (t target) placed(networks outbound.BMCs) error {
-	ip, err := netip.ParseAddr(t.host)
+	ip, err := netip.ParseAddr(t.Host)
 	if err != nil {
 		return nil
 	}

@@ -83,7 +83,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.address() != "[2001:db8::1]:161" || got.outlet != 7 || got.auth != gosnmp.MD5 || got.priv != gosnmp.DES || got.engine != "\x80\x00\x00\x00\x01" {
+	if got.Address() != "[2001:db8::1]:161" || got.outlet != 7 || got.Auth != gosnmp.MD5 || got.Priv != gosnmp.DES || got.Engine != "\x80\x00\x00\x00\x01" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,7 +12,7 @@ type wentOff struct {
 }
 
 // plug names an outlet among all.
-func (t target) plug() string { return t.address() + " " + strconv.Itoa(t.outlet) }
+func (t target) plug() string { return t.Address() + " " + strconv.Itoa(t.outlet) }
 
 // toldOff notes that an outlet was told to go off now. Another rackd does not know it, and takes longer than Hold to take over.
 func (d *Driver) toldOff(t target) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/driver/snmp/snmpclient"
 )
 
 // PowerTargets lists the supported targets. A PDU asks no system to shut down, so there are no soft ones.
@@ -68,7 +69,7 @@ func (d *Driver) switchTo(ctx context.Context, f driver.Fence, n *node.Document,
 			if wait = d.held(t); wait > 0 {
 				return nil // others have their turn meanwhile
 			}
-			return s.set(ctx, f, m.on, t.outlet)
+			return s.order(ctx, f, m.on, t.outlet)
 		})
 		if err != nil || wait <= 0 {
 			return err
@@ -83,7 +84,7 @@ func (d *Driver) turnOff(ctx context.Context, f driver.Fence, s *session, t targ
 	if is == off || is == goingOff {
 		return nil
 	}
-	err := s.set(ctx, f, m.off, t.outlet)
+	err := s.order(ctx, f, m.off, t.outlet)
 	if err == nil || isLost(err) {
 		d.toldOff(t)
 	}
@@ -141,7 +142,7 @@ func (d *Driver) awaitOff(ctx context.Context, n *node.Document) error {
 // outlet reads the state of the node's outlet, and which model its PDU is.
 func (s *session) outlet(ctx context.Context, t target) (m model, is reading, err error) {
 	known := s.identity != ""
-	if m, is, err = s.outletOf(ctx, t); !errors.Is(err, errAbsent) || t.model != auto || !known {
+	if m, is, err = s.outletOf(ctx, t); !errors.Is(err, snmpclient.ErrAbsent) || t.model != auto || !known {
 		return m, is, err
 	}
 	s.identity = "" // a PDU of another type may be in its place
@@ -158,12 +159,12 @@ func (s *session) outletOf(ctx context.Context, t target) (m model, is reading, 
 	}
 	var value int
 	for _, m = range list {
-		if value, err = s.number(ctx, at(m.state, t.outlet)); !errors.Is(err, errAbsent) {
+		if value, err = s.Number(ctx, at(m.state, t.outlet)); !errors.Is(err, snmpclient.ErrAbsent) {
 			break
 		}
 	}
 	switch {
-	case errors.Is(err, errAbsent):
+	case errors.Is(err, snmpclient.ErrAbsent):
 		return m, unknown, fmt.Errorf("has no outlet %d as those of the type %s are (no object %s): check %s and %s: %w", t.outlet, m.name, at(m.state, t.outlet), fieldOutlet, fieldDriver, absent{driver.ErrInvalid})
 	case err != nil:
 		return m, unknown, err
@@ -177,18 +178,19 @@ func (s *session) outletOf(ctx context.Context, t target) (m model, is reading, 
 	return m, is, nil
 }
 
-// identify asks the PDU what it is, once in a session.
+// identify asks the PDU what it is, once for each socket.
 func (s *session) identify(ctx context.Context) ([]model, error) {
-	if s.identity == "" {
-		v, err := s.get(ctx, sysObjectID)
-		if err != nil && !errors.Is(err, errAbsent) {
+	if s.identity == "" || s.identified != s.Sockets() {
+		v, err := s.Get(ctx, sysObjectID)
+		if err != nil && !errors.Is(err, snmpclient.ErrAbsent) {
 			return nil, err
 		}
 		said, _ := v.Value.(string)
 		if s.identity = identified(said); s.identity == "" {
 			return nil, fmt.Errorf("SNMPDriverAuto: no driver matching %s: name the type of the PDU in %s: %w", said, fieldDriver, driver.ErrInvalid)
 		}
-		s.opts.Log.Debug("the PDU says what it is", "pdu", s.client.Target, "sysObjectID", said, "type", s.identity)
+		s.identified = s.Sockets()
+		s.log.Debug("the PDU says what it is", "pdu", s.host, "sysObjectID", said, "type", s.identity)
 	}
 	return named(s.identity), nil
 }
@@ -199,9 +201,12 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum()},
-		func(ctx context.Context) (*session, error) { return open(ctx, t, d.opts) },
-		func(s *session) error { return do(s, t) })
-	return bmc.Attempt{Node: n, Doing: doing, Device: "PDU", BMC: t.address(), User: t.user, Secrets: t.secrets(),
-		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldAuthKey + ", " + fieldPrivKey}}.Explain(err)
+	err = d.pool.Use(ctx, t.Account(), func(ctx context.Context) (*session, error) {
+		wire, err := snmpclient.Open(ctx, t.Target, snmpclient.Options{AnswerTimeout: d.opts.AnswerTimeout, Tries: d.opts.Tries, SetTimeout: d.opts.SetTimeout, Networks: d.opts.Networks})
+		if err != nil {
+			return nil, err
+		}
+		return &session{Session: wire, log: d.opts.Log, host: t.Host}, nil
+	}, func(s *session) error { return do(s, t) })
+	return bmc.Attempt{Node: n, Doing: doing, Device: "PDU", BMC: t.Address(), User: t.User, Secrets: t.Secrets(), Fields: pduNames.Fields}.Explain(err)
 }

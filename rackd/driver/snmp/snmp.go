@@ -1,8 +1,8 @@
 // Package snmp is the power interface of machines on an outlet of a power distribution unit (PDU) that speaks SNMP. It
 // switches the outlet: the machine itself is asked nothing.
 //
-// It may import rackd/driver, rackd/driver/bmc, rackd/outbound, protocol and gosnmp. Turns, courtesy, the fence and errors
-// are those of rackd/driver/bmc. Invariants:
+// It may import rackd/driver, rackd/driver/bmc, rackd/driver/snmp/snmpclient, rackd/outbound, protocol and gosnmp. Turns, courtesy,
+// the fence and errors are those of rackd/driver/bmc. Invariants:
 //   - A turn belongs to the PDU's address: the machines on its outlets wait for each other, one request at a time.
 //   - Each call reads the outlet before it writes, and writes nothing that is already so.
 //   - A write is one datagram, and each datagram of it asks the fence. Only reads are repeated here.
@@ -116,7 +116,7 @@ func (d *Driver) Account(n *node.Document) string {
 	if err != nil {
 		return ""
 	}
-	sum := t.sum()
+	sum := t.Account().Sum
 	return hex.EncodeToString(sum[:])
 }
 
