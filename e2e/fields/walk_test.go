@@ -167,6 +167,9 @@ var computed = map[string]string{
 	"rackd/driver/vbox.parse":                  "",
 	"rackd/driver/snmp.parse":                  "", // those that are required, each of which it reads by its name too
 	"rackd/driver/snmp.chosen":                 "", // those of userSecurity
+	"rackd/driver/irmc.readUser":               "", // which names them
+	"rackd/driver/irmc.oneOf":                  "", // those of readUser
+	"rackd/driver/irmc.isText":                 "", // those of readSNMP and readUser
 	"rackd/driver/networkboot.validateProgram": "", // those of ownFiles
 	"rackd/driver/ownramdisk.Fetch":            "", // those of validateFiles
 	"rackd/driver/mediaboot.Validate":          "", // which names them

@@ -43,6 +43,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/rpc"
 	"github.com/ironyard/ironyard/rackd/driver/seamicro"
 	"github.com/ironyard/ironyard/rackd/driver/snmp"
+	"github.com/ironyard/ironyard/rackd/driver/snmp/snmpclient"
 	"github.com/ironyard/ironyard/rackd/driver/ssh"
 	"github.com/ironyard/ironyard/rackd/driver/ucs"
 	"github.com/ironyard/ironyard/rackd/driver/vbox"
@@ -127,6 +128,7 @@ func Open(o Options) (*Set, error) {
 	redfishes, drac, ilos, irmcs := byRedfish(redfish.Dialect{}), byRedfish(idrac.Drac), byRedfish(ilo.Dialect), byRedfish(irmc.Dialect)
 	oldILOs := ribcl.New(ribcl.Options{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Dialect: ilo.Dialect, Log: o.Log})
 	scci := irmc.NewSCCI(irmc.SCCIOptions{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+	agents := snmpclient.NewReader(snmpclient.ReaderOptions{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
 	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log}
 	managers, imcs, seas, ocs, amts, shells, boxes, hooks := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web), rpc.New(web)
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
@@ -136,7 +138,7 @@ func Open(o Options) (*Set, error) {
 		idracType(redfishes, drac, o),
 		iloType(ilos, oldILOs, o),
 		ilo5Type(ilos, oldILOs, o),
-		irmcType(irmcs, scci, lan, o),
+		irmcType(irmcs, scci, lan, agents, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}, driver.Named{Name: "libvirt-graphical", Impl: libvirt.Graphical{Driver: hosts}}),
@@ -170,7 +172,7 @@ func Open(o Options) (*Set, error) {
 			}
 		}
 	}
-	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, agents.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

@@ -12,6 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
+	"github.com/ironyard/ironyard/rackd/driver/snmp/snmpclient"
 )
 
 // vendor is a hardware type with interfaces of its own; what else a type has is the same in all.
@@ -98,7 +99,7 @@ func ilo5Type(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
 }
 
 // irmcType is the hardware type irmc.
-func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, o Options) driver.Type {
+func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, agents *snmpclient.Reader, o Options) driver.Type {
 	own := irmc.New(redfish.Management{Driver: d, Bringup: o.Bringup}, scci, lan)
 	bios := irmc.BIOS{BIOS: redfish.BIOS{Driver: d, Bringup: o.Bringup}, SCCI: scci}
 	raid := irmc.RAID{RAID: redfish.RAID{Driver: d, Bringup: o.Bringup}, SCCI: scci}
@@ -107,7 +108,7 @@ func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, o Options) d
 		"management": {{Name: "irmc", Impl: own}},
 		"boot":       {{Name: "irmc-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "irmc-pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}},
 		"bios":       {{Name: "irmc", Impl: bios}},
-		"inspect":    {{Name: "irmc", Impl: redfish.Inspection{Driver: d}}},
+		"inspect":    {{Name: "irmc", Impl: irmc.NewInspection(redfish.Inspection{Driver: d}, own, agents)}},
 		"raid":       {{Name: "no-raid", Impl: none.Unsupported{Kind: "raid"}}, {Name: "irmc", Impl: raid}},
 		"vendor":     {{Name: "no-vendor", Impl: none.Unsupported{Kind: "vendor"}}, {Name: "irmc", Impl: redfish.Vendor{Driver: d}}},
 	})

@@ -1,8 +1,8 @@
 // Package irmc is the interfaces of Fujitsu's PRIMERGY machines. Their iRMC speaks Redfish (S6, S5 from 2.0 on), or SCCI, XML
 // over HTTP, beside IPMI (S4 and before).
 //
-// It may import rackd/driver, rackd/driver/bringup, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound and
-// protocol. What is the standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/redfish, rackd/driver/snmp/snmpclient, rackd/driver/bmc,
+// rackd/driver/namedfile, rackd/outbound, protocol and gosnmp. What is the standard's is rackd/driver/redfish's. Invariants:
 //   - An iRMC is asked whether it has a Redfish service, and then gets its orders in one of the two ways only.
 //   - eLCM is a third way, for RAID and BIOS settings. A step that has begun by one way goes on by it.
 //   - SCCI tells no state: it is read by IPMI before each order, and orders for what is already so are not given.
@@ -41,7 +41,7 @@ var names = redfish.Values{Address: fieldAddress, User: fieldUser, Password: fie
 // Dialect is the fields of an iRMC.
 var Dialect = redfish.Dialect{
 	Driver: "irmc", Names: names, Read: read, MayLack: true,
-	Properties: map[string]string{
+	Properties: withSNMP(map[string]string{
 		fieldAddress:  "IP address or hostname of the iRMC. Required.",
 		fieldUser:     "Username for the iRMC with administrator privileges. Required.",
 		fieldPassword: "Password for irmc_username. Required.",
@@ -51,7 +51,7 @@ var Dialect = redfish.Dialect{
 		fieldSensors:  "Sensor data retrieval method; either 'ipmitool' or 'scci'. It is checked; sensors are read by Redfish. Optional.",
 		fieldVerifyCA: "How to check the iRMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the iRMC reports. ignore: they are not compared. Default trust.",
-	},
+	}),
 }
 
 // anyPort lets tests listen elsewhere than an iRMC does.
@@ -110,6 +110,9 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	}
 	if len(wrong) > 0 {
 		return redfish.Values{}, 0, driver.Refuse("The following errors were encountered while parsing driver_info: %s", strings.Join(wrong, " "))
+	}
+	if _, err := readSNMP(n); err != nil {
+		return redfish.Values{}, 0, err
 	}
 	scheme := "https"
 	if port == "80" {

@@ -119,7 +119,8 @@ func (l *link) send(ctx context.Context, f driver.Fence, as login, code string) 
 // talk sends a request, a write if f is not nil. By digest it goes out twice: the answer to the first, which has no credentials, says what
 // they are wanted for. An iRMC that wants none carries out the first.
 func (l *link) talk(ctx context.Context, f driver.Fence, as login, method, at, kind string, body []byte) (bmc.Answer, error) {
-	request := bmc.Request{Method: method, URL: as.address + at, Body: body, Header: http.Header{"Accept": {"application/json"}}}
+	accept := "application/json, */*;q=0.1" // the report is XML
+	request := bmc.Request{Method: method, URL: as.address + at, Body: body, Header: http.Header{"Accept": {accept}}}
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}

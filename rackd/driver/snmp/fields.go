@@ -62,9 +62,6 @@ func protocolNames[P any](list []protocol[P]) (names []string) {
 	return names
 }
 
-// shortestKey is how many characters a key of version 3 has at least (RFC 3414, section 11.2).
-const shortestKey = 8
-
 // target is an outlet and how its PDU is reached, as a node's driver_info has it.
 type target struct {
 	snmpclient.Target
@@ -151,14 +148,11 @@ func (t *target) communities(n *node.Document) error {
 	switch {
 	case t.Read == "" || t.Write == "":
 		return driver.Refuse("SNMP driver requires `%s` or `%s`/`%s` properties to be set for version %s.", fieldCommunity, fieldCommunityRead, fieldCommunityWrite, version)
-	case len(t.Read) > longestCommunity || len(t.Write) > longestCommunity:
-		return driver.Refuse("a community of driver_info has more than %d characters", longestCommunity)
+	case len(t.Read) > snmpclient.LongestCommunity || len(t.Write) > snmpclient.LongestCommunity:
+		return driver.Refuse("a community of driver_info has more than %d characters", snmpclient.LongestCommunity)
 	}
 	return nil
 }
-
-// longestCommunity is what gosnmp can write.
-const longestCommunity = 127
 
 // userSecurity reads the fields of version 3.
 func (t *target) userSecurity(n *node.Document) error {
@@ -177,10 +171,10 @@ func (t *target) userSecurity(n *node.Document) error {
 		return err
 	}
 	t.AuthKey, t.PrivKey = n.DriverString(fieldAuthKey), n.DriverString(fieldPrivKey)
-	if t.AuthKey != "" && len(t.AuthKey) < shortestKey {
+	if t.AuthKey != "" && len(t.AuthKey) < snmpclient.ShortestKey {
 		return driver.Refuse("SNMPPowerDriver: short SNMPv3 authentication key `driver_info/%s` in node %s configuration (8+ chars required)", fieldAuthKey, n.UUID)
 	}
-	if t.PrivKey != "" && len(t.PrivKey) < shortestKey {
+	if t.PrivKey != "" && len(t.PrivKey) < snmpclient.ShortestKey {
 		return driver.Refuse("SNMPPowerDriver: short SNMPv3 privacy key `driver_info/%s` node %s configuration (8+ chars required)", fieldPrivKey, n.UUID)
 	}
 	t.Auth, t.Priv = gosnmp.NoAuth, gosnmp.NoPriv

@@ -30,7 +30,8 @@ func (s *session) order(ctx context.Context, f driver.Fence, o order, outlet int
 	object := at(o.object, outlet)
 	err := s.Set(ctx, f, object, o.value)
 	if errors.Is(err, snmpclient.ErrAbsent) {
-		return fmt.Errorf("answered that it has no object %s that can be written with these credentials: check %s and %s: %w", object, fieldDriver, fieldCommunityWrite, driver.ErrInvalid)
+		return fmt.Errorf("answered that it has no object %s that can be written with these credentials: check %s and %s: %w",
+			object, fieldDriver, fieldCommunityWrite, driver.ErrInvalid)
 	}
 	return err
 }

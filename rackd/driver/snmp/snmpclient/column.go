@@ -46,13 +46,17 @@ func (s *Session) Column(ctx context.Context, column string) (cells []Cell, err 
 			return cells, nil
 		}
 		if len(cells) == mostRows {
-			return nil, &bmc.Failure{Said: fmt.Sprintf("more than %d rows of %s, which is more than a machine has: its firmware may need an update", mostRows, column)}
+			return nil, tooMuch(mostRows, "rows", column)
 		}
 		if size += len(index) + sizeOf(v); size > mostBytes {
-			return nil, &bmc.Failure{Said: fmt.Sprintf("more than %d octets of %s, which is more than a machine has: its firmware may need an update", mostBytes, column)}
+			return nil, tooMuch(mostBytes, "octets", column)
 		}
 		cells, at = append(cells, Cell{index, v}), name
 	}
+}
+
+func tooMuch(most int, what, column string) error {
+	return &bmc.Failure{Said: fmt.Sprintf("more than %d %s of %s, which is more than a machine has: its firmware may need an update", most, what, column)}
 }
 
 // sizeOf is how much a value holds, in octets.

@@ -46,7 +46,8 @@ func NewReader(o ReaderOptions) *Reader {
 	if o.Within <= 0 {
 		o.Within = 2 * time.Minute
 	}
-	return &Reader{o, bmc.NewPool[*Session](bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+	pool := bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log}
+	return &Reader{o, bmc.NewPool[*Session](pool)}
 }
 
 // Close closes the sockets. No call may follow.
@@ -66,5 +67,6 @@ func (r *Reader) Read(ctx context.Context, n *node.Document, doing string, t Tar
 		}
 		return err
 	})
-	return bmc.Attempt{Node: n, Doing: doing + " by SNMP", Device: "SNMP agent", BMC: t.Address(), User: t.User, Secrets: t.Secrets(), Fields: t.Names.Fields}.Explain(err)
+	return bmc.Attempt{Node: n, Doing: doing + " by SNMP", Device: "SNMP agent", BMC: t.Address(), User: t.User,
+		Secrets: t.Secrets(), Fields: t.Names.Fields}.Explain(err)
 }

@@ -25,7 +25,11 @@ const (
 	secret = "s3cret-community"
 )
 
-var disks = snmptest.Objects{sizes + ".0.1": 286102, sizes + ".0.2": 953869, sizes + ".0.10": 100, "1.3.6.1.4.1.232.3.2.5.1.1.46.0.1": 5, name: "ProLiant"}
+var disks = snmptest.Objects{sizes + ".0.1": 286102, sizes + ".0.2": 953869, sizes + ".0.10": 100,
+	"1.3.6.1.4.1.232.3.2.5.1.1.46.0.1": 5, name: "ProLiant"}
+
+// impatient has two short tries.
+var impatient = ReaderOptions{AnswerTimeout: 50 * time.Millisecond, Tries: 2}
 
 func newReader(t *testing.T, o ReaderOptions) *Reader {
 	o.Networks, o.Pace = outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, 1000
@@ -44,7 +48,8 @@ func targetOf(port, community string, version gosnmp.SnmpVersion) Target {
 }
 
 func column(t *testing.T, r *Reader, target Target, of string) (found string, err error) {
-	err = r.Read(t.Context(), &node.Document{UUID: "u", Name: "web1"}, "read the disks", target, func(ctx context.Context, s *Session) error {
+	n := &node.Document{UUID: "u", Name: "web1"}
+	err = r.Read(t.Context(), n, "read the disks", target, func(ctx context.Context, s *Session) error {
 		cells, err := s.Column(ctx, of)
 		for _, c := range cells {
 			found += fmt.Sprint(c.Index, "=", c.Value.Value, " ")
@@ -85,8 +90,9 @@ func TestColumn(t *testing.T) {
 // A community that the agent does not know is not answered. The error says which fields are to be looked at, and none of their secrets.
 func TestAnotherCommunity(t *testing.T) {
 	a := snmptest.Start(t, "public", disks)
-	_, err := column(t, newReader(t, ReaderOptions{AnswerTimeout: 50 * time.Millisecond, Tries: 2}), targetOf(a.Port(), secret, gosnmp.Version2c), sizes)
-	if !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "check x_address and x_community") || strings.Contains(err.Error(), secret) ||
+	_, err := column(t, newReader(t, impatient), targetOf(a.Port(), secret, gosnmp.Version2c), sizes)
+	if !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "check x_address and x_community") ||
+		strings.Contains(err.Error(), secret) ||
 		!strings.Contains(err.Error(), "node web1 (u): read the disks by SNMP: SNMP agent 127.0.0.1:"+a.Port()) {
 		t.Error(err)
 	}
@@ -125,9 +131,12 @@ func TestAgentsThatLie(t *testing.T) {
 			p.Variables = append(p.Variables, p.Variables[0])
 			return true
 		}, "2 objects to a request for one", 1},
-		"no object":      {func(p *gosnmp.SnmpPacket) bool { p.Variables = nil; return true }, "0 objects to a request for one", 1},
-		"an error":       {func(p *gosnmp.SnmpPacket) bool { p.Error, p.ErrorIndex = gosnmp.GenErr, 1; return true }, "GenErr", 1},
-		"no right to it": {func(p *gosnmp.SnmpPacket) bool { p.Error, p.ErrorIndex = gosnmp.AuthorizationError, 1; return true }, "check x_community or the rights of x_user", 1},
+		"no object": {func(p *gosnmp.SnmpPacket) bool { p.Variables = nil; return true }, "0 objects to a request for one", 1},
+		"an error":  {func(p *gosnmp.SnmpPacket) bool { p.Error, p.ErrorIndex = gosnmp.GenErr, 1; return true }, "GenErr", 1},
+		"no right to it": {func(p *gosnmp.SnmpPacket) bool {
+			p.Error, p.ErrorIndex = gosnmp.AuthorizationError, 1
+			return true
+		}, "check x_community or the rights of x_user", 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			row = 0
@@ -150,12 +159,14 @@ func TestAgentsThatAreSlow(t *testing.T) {
 	a.Lie(func(*gosnmp.SnmpPacket) bool { time.Sleep(150 * time.Millisecond); return true })
 	began := time.Now()
 	_, err := column(t, newReader(t, ReaderOptions{Within: 200 * time.Millisecond}), targetOf(a.Port(), secret, gosnmp.Version2c), sizes)
-	if !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "has not come within 200ms") || time.Since(began) > 10*time.Second {
+	if !errors.Is(err, driver.ErrUnreachable) || !strings.Contains(err.Error(), "has not come within 200ms") ||
+		time.Since(began) > 10*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 	answers := 0
 	a.Lie(func(*gosnmp.SnmpPacket) bool { answers++; return answers < 3 })
-	if _, err := column(t, newReader(t, ReaderOptions{AnswerTimeout: 50 * time.Millisecond, Tries: 2}), targetOf(a.Port(), secret, gosnmp.Version2c), sizes); !errors.Is(err, driver.ErrUnreachable) {
+	_, err = column(t, newReader(t, impatient), targetOf(a.Port(), secret, gosnmp.Version2c), sizes)
+	if !errors.Is(err, driver.ErrUnreachable) {
 		t.Errorf("half a table: %v", err)
 	}
 }

@@ -11,6 +11,13 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
+const (
+	// ShortestKey is how many characters a key of version 3 has at least (RFC 3414, section 11.2).
+	ShortestKey = 8
+	// LongestCommunity is how many gosnmp can write.
+	LongestCommunity = 127
+)
+
 // Target is an SNMP agent and how it is reached, as a node's driver_info has it.
 type Target struct {
 	Host    string
@@ -47,6 +54,7 @@ func (t Target) Secrets() []string { return []string{t.Read, t.Write, t.AuthKey,
 
 // Account is the target as a bmc.Pool knows it. Its sum changes with all that a session depends on.
 func (t Target) Account() bmc.Account {
-	return bmc.Account{Address: t.Address(), Sum: sha256.Sum256([]byte(strings.Join([]string{t.Address(), strconv.Itoa(int(t.Version)), t.Read, t.Write,
-		t.User, strconv.Itoa(int(t.Auth)), strconv.Itoa(int(t.Priv)), t.AuthKey, t.PrivKey, t.Engine, t.Context}, "\x00")))}
+	all := []string{t.Address(), strconv.Itoa(int(t.Version)), t.Read, t.Write, t.User, strconv.Itoa(int(t.Auth)), strconv.Itoa(int(t.Priv)),
+		t.AuthKey, t.PrivKey, t.Engine, t.Context}
+	return bmc.Account{Address: t.Address(), Sum: sha256.Sum256([]byte(strings.Join(all, "\x00")))}
 }

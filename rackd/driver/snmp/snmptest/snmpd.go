@@ -36,7 +36,8 @@ func Snmpd(t testing.TB, users string, objects Objects) (port string) {
 		t.Fatal(err)
 	}
 	port = freePort(t)
-	environment := append(os.Environ(), "SNMP_PERSISTENT_DIR="+filepath.Join(dir, "persistent"), "MIBS=", "MIBDIRS=/nonexistent", "SNMPCONFPATH=/nonexistent")
+	environment := append(os.Environ(), "SNMP_PERSISTENT_DIR="+filepath.Join(dir, "persistent"), "MIBS=",
+		"MIBDIRS=/nonexistent", "SNMPCONFPATH=/nonexistent")
 	server := exec.Command("snmpd", "-f", "-Le", "-C", "-c", file, "-p", filepath.Join(dir, "pid"), "-I", "-smux", "udp:127.0.0.1:"+port)
 	var said bytes.Buffer
 	server.Env, server.Stdout, server.Stderr = environment, &said, &said
