@@ -167,6 +167,8 @@ var computed = map[string]string{
 	"rackd/driver/vbox.parse":                  "",
 	"rackd/driver/snmp.parse":                  "", // those that are required, each of which it reads by its name too
 	"rackd/driver/snmp.chosen":                 "", // those of userSecurity
+	"rackd/driver/ilo.readSNMP":                "", // which names them
+	"rackd/driver/ilo.protocolOf":              "", // those of readSNMP
 	"rackd/driver/irmc.readUser":               "", // which names them
 	"rackd/driver/irmc.oneOf":                  "", // those of readUser
 	"rackd/driver/irmc.isText":                 "", // those of readSNMP and readUser

@@ -20,13 +20,22 @@ func DecidesPlace(field, secret string) bool {
 
 // driverOf is the word that the fields of one driver begin with.
 func driverOf(field string) (word string, found bool) {
-	word, _, found = strings.Cut(strings.ToLower(field), "_")
+	field = strings.ToLower(field)
+	if word, found = elsewhere[field]; found {
+		return word, word != ""
+	}
+	word, _, found = strings.Cut(field, "_")
 	return word, found && word != "" && !slices.Contains(noDriver, word)
 }
 
 // noDriver are words of fields that are a driver's and do not begin with its name: Ironic's iLO driver has client_port,
 // client_timeout, ca_file and console_port.
 var noDriver = []string{"client", "ca", "console"}
+
+// elsewhere are the drivers of fields that begin with the name of another. Ironic's iLO driver has SNMP's names for what goes where
+// ilo_address says. One of them is the snmp driver's too, so it is of every driver.
+var elsewhere = map[string]string{"snmp_auth_user": "ilo", "snmp_auth_prot_password": "ilo", "snmp_auth_priv_password": "ilo",
+	"snmp_auth_priv_protocol": "ilo", "snmp_auth_protocol": ""}
 
 // changes marks a field of driver_info that asks for another secret: ilo_change_password for that of ilo_password.
 const changes = "_change_"

@@ -136,8 +136,8 @@ func Open(o Options) (*Set, error) {
 	known := []driver.Type{
 		redfishType(redfishes, o),
 		idracType(redfishes, drac, o),
-		iloType(ilos, oldILOs, o),
-		ilo5Type(ilos, oldILOs, o),
+		iloType(ilos, oldILOs, agents, o),
+		ilo5Type(ilos, oldILOs, agents, o),
 		irmcType(irmcs, scci, lan, agents, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),

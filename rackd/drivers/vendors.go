@@ -70,9 +70,11 @@ func iloManagement(d *redfish.Driver, o Options) ilo.Management {
 }
 
 // iloInterfaces are those that both of HPE's hardware types have.
-func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, map[string][]driver.Named) {
+func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) (ilo.Auto, map[string][]driver.Named) {
 	auto := ilo.NewAuto(iloManagement(d, o), old)
-	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities}}}
+	drives := ilo.Drives{Agents: agents}
+	modern := redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities, SizeOf: drives.Size}
+	inspection := ilo.AutoInspection{Auto: auto, Modern: ilo.Inspection{Inspection: modern}, Drives: drives}
 	return auto, map[string][]driver.Named{
 		"power":   {{Name: "ilo", Impl: auto}},
 		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks).ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().Of(o.Ramdisks).ByFirmware()}},
@@ -83,15 +85,15 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, o Options) (ilo.Auto, m
 }
 
 // iloType is the hardware type ilo: machines of Gen8 and Gen9, by Redfish or RIBCL.
-func iloType(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
-	auto, own := iloInterfaces(d, old, o)
+func iloType(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) driver.Type {
+	auto, own := iloInterfaces(d, old, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo", Impl: auto}}
 	return vendor("ilo", o, own)
 }
 
 // ilo5Type is the hardware type ilo5: machines of Gen10 and later, by Redfish.
-func ilo5Type(d *redfish.Driver, old *ribcl.Driver, o Options) driver.Type {
-	_, own := iloInterfaces(d, old, o)
+func ilo5Type(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) driver.Type {
+	_, own := iloInterfaces(d, old, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo5", Impl: iloManagement(d, o)}}
 	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: ilo.HTTPSBoot{}})
 	own["raid"] = []driver.Named{{Name: "ilo5", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}}

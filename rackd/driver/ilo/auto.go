@@ -224,6 +224,7 @@ func (a Auto) NamedSteps(n *node.Document) []driver.Step {
 type AutoInspection struct {
 	Auto
 	Modern Inspection
+	Drives Drives
 }
 
 // Source implements driver.Sourced.
@@ -233,7 +234,8 @@ func (AutoInspection) Source() work.Source { return work.FromBMC }
 func (i AutoInspection) InspectSteps(n *node.Document) []driver.Step {
 	steps := i.Modern.InspectSteps(n)
 	steps[0].Run = func(ctx context.Context, t *driver.Task) (out driver.Outcome, err error) {
-		err = i.either(t.Node, func() (err error) { out, err = i.Modern.Inspect(ctx, t); return err }, func() (err error) { out, err = i.RIBCL.Inspect(ctx, t); return err })
+		err = i.either(t.Node, func() (err error) { out, err = i.Modern.Inspect(ctx, t); return err },
+			func() (err error) { out, err = i.RIBCL.Inspect(ctx, t, i.Drives.Size); return err })
 		return out, err
 	}
 	return steps

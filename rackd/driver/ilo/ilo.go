@@ -1,8 +1,8 @@
 // Package ilo is the interfaces of HPE's machines. Their iLO speaks Redfish with additions of HPE's: iLO 5 and later, and iLO 4
 // in part. Or it speaks RIBCL, which is XML over HTTPS: iLO 3 and iLO 4.
 //
-// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound
-// and protocol. What is the standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile,
+// rackd/driver/snmp/snmpclient, rackd/outbound, protocol and gosnmp. What is the standard's is rackd/driver/redfish's. Invariants:
 //   - An iLO is asked which of the two it speaks, once, and then gets one of them only.
 //   - A password or a licence key stands in no error, also where the iLO repeats it.
 //   - What an iLO has accepted counts once it shows it.
@@ -46,7 +46,7 @@ var names = redfish.Values{Address: fieldAddress, User: fieldUser, Password: fie
 var Dialect = redfish.Dialect{
 	Driver: "ilo",
 	Names:  names,
-	Properties: map[string]string{
+	Properties: withSNMP(map[string]string{
 		fieldAddress:     "IP address or hostname of the iLO. Required.",
 		fieldUser:        "Username for the iLO with administrator privileges. Required.",
 		fieldPassword:    "Password for ilo_username. Required.",
@@ -57,7 +57,7 @@ var Dialect = redfish.Dialect{
 		fieldConsolePort: "Port for a console. It is checked, and not used. Optional.",
 		fieldNewPassword: "New password for ilo_username, which the clean step reset_ilo_credential sets and puts in the place of ilo_password. Optional.",
 		fieldIdentity:    "trust: work fails if the machine's UUID or serial number differs from what the iLO reports. ignore: they are not compared. Default trust.",
-	},
+	}),
 	Read:    read,
 	MayLack: true,
 }
@@ -100,7 +100,8 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	if file := n.DriverString(fieldCAFile); file != "" {
 		v.VerifyCA = file
 	}
-	return v, timeout, nil
+	_, err := readSNMP(n)
+	return v, timeout, err
 }
 
 // refused is an error of an operation that an iLO does not support, in Ironic's words.

@@ -26,6 +26,8 @@ type Inspection struct {
 	*Driver
 	// Capabilities reads capabilities of a vendor's machines, by name; nil: none are read.
 	Capabilities func(*Turn) map[string]string
+	// SizeOf tells the size of the disk, in GiB, where the BMC tells none by Redfish; nil: nothing does.
+	SizeOf func(context.Context, *driver.Task) (int64, error)
 }
 
 // Source implements driver.Sourced.
@@ -56,6 +58,11 @@ func (i Inspection) inspect(ctx context.Context, t *driver.Task) (driver.Outcome
 	})
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if size == 0 && i.SizeOf != nil {
+		if size, err = i.SizeOf(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
 	}
 	var inv agentapi.Inventory
 	sent, err := json.Marshal(found)

@@ -13,9 +13,12 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
+// SizeOf tells the size of a machine's disk, in GiB; 0: none is known.
+type SizeOf func(context.Context, *driver.Task) (int64, error)
+
 // Inspect is the run of a step that reads what the machine is made of, from its health. An iLO tells the disks of some
-// controllers only; an iLO of a G7 calls some things by other names.
-func (d *Driver) Inspect(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+// controllers only; an iLO of a G7 calls some things by other names. Where it tells the size of none, sizeOf is asked.
+func (d *Driver) Inspect(ctx context.Context, t *driver.Task, sizeOf SizeOf) (driver.Outcome, error) {
 	var found map[string]any
 	var size int64
 	err := d.with(ctx, nil, t.Node, "inspect the machine", func(at *turn) error {
@@ -32,6 +35,11 @@ func (d *Driver) Inspect(ctx context.Context, t *driver.Task) (driver.Outcome, e
 	})
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if size == 0 {
+		if size, err = sizeOf(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
 	}
 	sent, err := json.Marshal(found)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ribcl
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,12 +98,34 @@ const healthG7 = `<GET_EMBEDDED_HEALTH_DATA>
 <STORAGE><CONTROLLER><LOGICAL_DRIVE><CAPACITY VALUE="99 GB"/></LOGICAL_DRIVE></CONTROLLER></STORAGE>
 </GET_EMBEDDED_HEALTH_DATA>`
 
+// Of an iLO that tells no volume, another is asked for the size.
+func TestSizeThatTheILODoesNotTell(t *testing.T) {
+	d, r := newDouble(t), newDriver(t)
+	d.health = strings.ReplaceAll(healthG7, "LOGICAL_DRIVE", "OTHER")
+	rig := drivertest.NewRig()
+	rig.Node.DriverInfo = d.info(password)
+	size := func(context.Context, *driver.Task) (int64, error) { return 279, nil }
+	_, err := r.Inspect(t.Context(), rig.Task(networkboot.IPXE()), size)
+	if err != nil || !strings.Contains(string(rig.Inv.PluginData), `"local_gb":279`) {
+		t.Errorf("%s, %v", rig.Inv.PluginData, err)
+	}
+	rig.Inv = nil
+	silent := func(context.Context, *driver.Task) (int64, error) { return 0, driver.ErrUnreachable }
+	if _, err := r.Inspect(t.Context(), rig.Task(networkboot.IPXE()), silent); !errors.Is(err, driver.ErrUnreachable) || rig.Inv != nil {
+		t.Errorf("%v, %v", rig.Inv, err)
+	}
+}
+
 func TestInspection(t *testing.T) {
 	d, r := newDouble(t), newDriver(t)
 	d.health = healthG7
 	rig := drivertest.NewRig()
 	rig.Node.DriverInfo = d.info(password)
-	if _, err := r.Inspect(t.Context(), rig.Task(networkboot.IPXE())); err != nil {
+	told := func(context.Context, *driver.Task) (int64, error) {
+		t.Error("another is asked for the size that the iLO tells")
+		return 0, nil
+	}
+	if _, err := r.Inspect(t.Context(), rig.Task(networkboot.IPXE()), told); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any
