@@ -192,6 +192,9 @@ func (y *yard) settled(ctx context.Context, e *enrolled, limit time.Duration) (n
 // deployEnds bounds a deploy, of which an undisturbed one takes some ten seconds.
 const deployEnds = 45 * time.Second
 
+// agentCalls is the longest time between two heartbeats of an agent, at rackd's default.
+const agentCalls = time.Minute
+
 // A stranger who knows the MAC asks for scripts, looks the machine up and calls as its
 // agent, again and again, from before the machine is switched on until the deploy ends.
 func TestRaceAgainstTheAgent(t *testing.T) {

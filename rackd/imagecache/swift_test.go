@@ -47,8 +47,10 @@ func startSwift(t *testing.T) swift {
 		return fmt.Sprintf("[DEFAULT]\nbind_ip = 127.0.0.1\nbind_port = %d\nworkers = 0\nuser = root\nswift_dir = %s\ndevices = %s/devices\nmount_check = false\nlog_address = /nowhere\n", port, dir, dir)
 	}
 	var commands [][]string
+	var servers []string
 	for kind, ring := range map[string]string{"account": "account", "container": "container", "object": "object"} {
 		port := freePort(t)
+		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", port))
 		run("swift-ring-builder", ring+".builder", "create", "1", "1", "1")
 		run("swift-ring-builder", ring+".builder", "add", "--region", "1", "--zone", "1", "--ip", "127.0.0.1", "--port", fmt.Sprint(port), "--device", "d1", "--weight", "1")
 		run("swift-ring-builder", ring+".builder", "rebalance")
@@ -62,6 +64,7 @@ func startSwift(t *testing.T) swift {
 	}{{&s.admin, "admin", "catch_errors proxy-server"}, {&s.public, "public", "catch_errors cache tempurl s3api tempauth slo proxy-server"}} {
 		port := freePort(t)
 		*p.at = fmt.Sprintf("http://127.0.0.1:%d", port)
+		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", port))
 		conf := file(p.name+".conf", common(port)+"[pipeline:main]\npipeline = "+p.pipeline+"\n[app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\n"+
 			"[filter:cache]\nuse = egg:swift#memcache\nmemcache_servers = 127.0.0.1:1\n[filter:slo]\nuse = egg:swift#slo\n"+
 			"[filter:catch_errors]\nuse = egg:swift#catch_errors\n[filter:tempurl]\nuse = egg:swift#tempurl\n[filter:s3api]\nuse = egg:swift#s3api\n"+
@@ -85,6 +88,11 @@ func startSwift(t *testing.T) swift {
 	}
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := s.put("/v1/AUTH_site", "", map[string]string{"X-Account-Meta-Temp-URL-Key": tempKey})
+		for _, at := range servers { // the proxy has an account before the server of objects listens
+			if err == nil {
+				err = listens(at)
+			}
+		}
 		if err == nil {
 			return s
 		}
@@ -92,6 +100,14 @@ func startSwift(t *testing.T) swift {
 			t.Fatalf("swift does not start: %v", err)
 		}
 	}
+}
+
+func listens(at string) error {
+	c, err := net.Dial("tcp", at)
+	if err == nil {
+		c.Close()
+	}
+	return err
 }
 
 func freePort(t *testing.T) int {

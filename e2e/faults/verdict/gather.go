@@ -38,8 +38,8 @@ func (e *Evidence) Database(ctx context.Context, c *pgx.Conn) error {
 			}); err != nil {
 			return err
 		}
-		// The ids grow with time, so this is the order in which rows were written.
-		if e.History, err = table(ctx, tx, `SELECT uuid, node, work, event_type, event, conductor, created_at FROM node_history ORDER BY uuid`,
+		// This is the order in which rows were written, also where the clock of a replica has stepped: ids begin with it, revisions do not.
+		if e.History, err = table(ctx, tx, `SELECT uuid, node, work, event_type, event, conductor, created_at FROM node_history ORDER BY revision, uuid`,
 			func(h *Entry, scan func(...any) error) error {
 				return scan(&h.ID, &h.Node, &h.Work, &h.Kind, &h.Text, &h.Conductor, micros{&h.At})
 			}); err != nil {
