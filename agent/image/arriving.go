@@ -20,7 +20,7 @@ type arriving struct {
 
 // arrive keeps the file in f beside its caller. The stream is closed in the end.
 func (a *attempt) arrive(s *stream, url string, plain io.Reader, f *os.File) *arriving {
-	r := &arriving{file: f, stop: a.giveUp}
+	r := &arriving{file: f, stop: func() { a.giveUp(nil) }}
 	r.more.L = &r.mu
 	go func() {
 		err := guarded("keeping the image", func() error { return a.keep(s, url, plain, s.length, r.write) })

@@ -143,7 +143,7 @@ func TestASpoolThatIsFull(t *testing.T) {
 	url := serveBytes(t, file)
 	w := writer(t, 1<<30)
 	a := &attempt{w: w, spec: Spec{URLs: []string{url}, Format: "qcow2", HashAlgo: "sha256", HashValue: sum256(file)}}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancelCause(t.Context())
 	a.stop = stop
 	s, err := a.open(ctx, url)
 	if err != nil {

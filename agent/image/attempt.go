@@ -24,12 +24,12 @@ type attempt struct {
 	// touched is true once the disk's old content has been damaged.
 	touched bool
 	// stop ends what this try reads; nil where nothing is read that may wait.
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 }
 
 func (a *attempt) run(ctx context.Context, url string) (int64, error) {
-	ctx, a.stop = context.WithCancel(ctx)
-	defer a.stop()
+	ctx, a.stop = context.WithCancelCause(ctx)
+	defer a.stop(nil)
 	a.report(0, 0)
 	if a.spec.Format == "qcow2" {
 		return a.qcow2(ctx, url)
@@ -186,9 +186,10 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 }
 
 // giveUp ends what this try reads, after a write that failed. Else the disk's error would be told only once a silent server is given up.
-func (a *attempt) giveUp() {
+// why is what the try's context tells then: the spool's error, where the disk makes zeros meanwhile.
+func (a *attempt) giveUp(why error) {
 	if a.stop != nil {
-		a.stop()
+		a.stop(why)
 	}
 }
 
@@ -229,7 +230,7 @@ func (a *attempt) pump(r io.Reader, write func([]byte) error) error {
 		switch {
 		case failed != nil:
 			close(free)
-			a.giveUp()
+			a.giveUp(failed)
 		case p.err == io.EOF:
 			return nil
 		case p.err != nil:

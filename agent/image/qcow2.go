@@ -128,7 +128,7 @@ func (a *attempt) convert(ctx context.Context, file randomFile, img image.Image,
 		}
 		if failed != nil {
 			stop()
-			a.giveUp()
+			a.giveUp(failed)
 		}
 	}
 	switch {
