@@ -47,7 +47,7 @@ func (i Interface) biosSteps() []driver.Step {
 
 // backupBIOS keeps the settings of the machine's BIOS.
 func (i Interface) backupBIOS(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-	return i.run(ctx, t, "back up the BIOS's settings", elcm.readOut, func(e elcm) (bool, error) {
+	return i.run(ctx, t, order{doing: "back up the BIOS's settings", give: elcm.readOut, done: func(e elcm) (bool, error) {
 		var settings json.RawMessage
 		there, err := e.read(profilesAt+biosProfile, &settings)
 		if err == nil && !there {
@@ -67,7 +67,7 @@ func (i Interface) backupBIOS(ctx context.Context, t *driver.Task) (driver.Outco
 		i.bios.Change(t.Node, func(k *keptBIOS) { k.Settings = packed })
 		t.Record.Phase("BIOS backup", fmt.Sprintf("%d bytes are kept with the node, until %s puts them back", len(settings), restoreBIOS))
 		return false, nil
-	})
+	}})
 }
 
 // show has the API show the settings that were read out anyway, where no Redfish service tells them.
@@ -87,7 +87,7 @@ func (i Interface) restoreBIOS(ctx context.Context, t *driver.Task) (driver.Outc
 	if packed == "" && t.Record.Handle() == nil {
 		return driver.Outcome{}, driver.Refuse("node %s: %s: no backup of them is kept. Step %s makes one.", t.Node.Label(), doing, backupBIOS)
 	}
-	return i.run(ctx, t, doing, func(e elcm) (string, error) {
+	return i.run(ctx, t, order{doing: doing, blind: true, give: func(e elcm) (string, error) {
 		settings, err := unpack(packed)
 		if err == nil {
 			settings, err = executed(settings)
@@ -96,14 +96,14 @@ func (i Interface) restoreBIOS(ctx context.Context, t *driver.Task) (driver.Outc
 			return "", fmt.Errorf("the backup that is kept: %w", err)
 		}
 		return e.putIn(settings)
-	}, func(elcm) (bool, error) {
+	}, done: func(elcm) (bool, error) {
 		if i.bios.Of(t.Node).Settings == "" {
 			return true, nil
 		}
 		i.bios.Change(t.Node, func(k *keptBIOS) { k.Settings = "" })
 		t.Record.Phase("BIOS restored", "the iRMC has ended it well")
 		return false, nil
-	})
+	}})
 }
 
 // executed is a profile of the BIOS that is to be carried out.
@@ -125,13 +125,13 @@ func executed(profile []byte) ([]byte, error) {
 }
 
 // run gives an order about the BIOS that begins a session, and follows it to its end.
-func (i Interface) run(ctx context.Context, t *driver.Task, doing string, give func(elcm) (string, error),
-	done func(elcm) (over bool, err error)) (driver.Outcome, error) {
+func (i Interface) run(ctx context.Context, t *driver.Task, o order) (driver.Outcome, error) {
+	o.profile = biosProfile
 	var h struct {
 		session
 		powered
 	}
-	if err := resume(t, doing, &h); err != nil {
+	if err := resume(t, o.doing, &h); err != nil {
 		return driver.Outcome{}, err
 	}
 	save := func(ctx context.Context) error { return t.Record.SaveHandle(ctx, h) }
@@ -139,7 +139,7 @@ func (i Interface) run(ctx context.Context, t *driver.Task, doing string, give f
 		if err := h.note(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
-		over, out, err := i.scci.session(ctx, t, &h.session, order{doing: doing, profile: biosProfile, give: give, done: done}, save)
+		over, out, err := i.scci.session(ctx, t, &h.session, o, save)
 		if err != nil || !over {
 			return out, err
 		}

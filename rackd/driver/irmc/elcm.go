@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -201,6 +202,9 @@ func (e elcm) sessions() (names []string, err error) {
 func (e elcm) status(session string) (status string, there bool, err error) {
 	var b begun
 	there, err = e.read(sessionsAt+url.PathEscape(session)+"/status", &b)
+	if err == nil && there && b.Session.Status == "" {
+		err = errors.New("its answer tells no status of session " + session)
+	}
 	return bmc.Clean(b.Session.Status, e.as.password), there, err
 }
 

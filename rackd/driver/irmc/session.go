@@ -31,10 +31,14 @@ type session struct {
 	Others []string  `json:"others,omitempty"`
 	ID     string    `json:"session,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
+	// Found: the answer to the order was lost, and ID is the session that was new then. Another may have begun it.
+	Found bool `json:"found,omitempty"`
 	// Ended: the session has ended well.
 	Ended bool `json:"ended,omitempty"`
 	// Unseen: the answer to the order was lost, and no session shows that the iRMC took it.
 	Unseen bool `json:"unseen,omitempty"`
+	// Lost is how many orders of this session have left no trace.
+	Lost int `json:"lost,omitempty"`
 }
 
 // begun: the order may have left.
@@ -52,6 +56,8 @@ type order struct {
 	done func(elcm) (over bool, err error)
 	// looks: an order that is certainly not to be seen is not given again. The caller looks at the machine first.
 	looks bool
+	// blind: nothing shows afterwards whether the order was carried out, but that its session has ended well.
+	blind bool
 }
 
 // saver saves a step's handle.
@@ -125,7 +131,8 @@ func (s *SCCI) lookBack(ctx context.Context, t *driver.Task, h *session, o order
 	var fresh []string
 	err := s.elcm(ctx, nil, t.Node, o.doing, func(e elcm) error {
 		now, err := e.sessions()
-		fresh = slices.DeleteFunc(now, func(s string) bool { return slices.Contains(h.Others, s) })
+		slices.Sort(now) // it may list one several times
+		fresh = slices.DeleteFunc(slices.Compact(now), func(s string) bool { return slices.Contains(h.Others, s) })
 		return err
 	})
 	switch {
@@ -134,7 +141,7 @@ func (s *SCCI) lookBack(ctx context.Context, t *driver.Task, h *session, o order
 	case err != nil:
 		return driver.Outcome{}, err
 	case len(fresh) == 1:
-		h.ID = fresh[0]
+		h.ID, h.Found = fresh[0], true
 		return driver.Wait(sessionEvery), save(ctx)
 	case len(fresh) > 1:
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: it is not known which of the new sessions %q is that of the order, "+
@@ -143,8 +150,12 @@ func (s *SCCI) lookBack(ctx context.Context, t *driver.Task, h *session, o order
 	case t.Since(h.Since) < sessionShows:
 		return driver.Wait(sessionEvery), nil
 	}
+	t.Record.Idle()
 	h.Asked = false // the iRMC has not taken it
 	h.Unseen = o.looks
+	if h.Lost++; h.Lost >= mostLost && !o.looks {
+		return driver.Outcome{}, lostOrders(t.Node, o.doing, h.Lost)
+	}
 	return driver.Wait(sessionEvery), save(ctx)
 }
 
@@ -160,6 +171,10 @@ func (s *SCCI) follow(ctx context.Context, t *driver.Task, h *session, o order, 
 		case sessionActivated, sessionRuns:
 			return nil
 		case sessionEnded:
+			if o.blind && h.Found {
+				return fmt.Errorf("it is not known whether session %s, which has ended well, is that of the order, whose answer was lost: "+
+					"look at its log, then repeat the request", h.ID)
+			}
 			over = o.done == nil
 			if !over {
 				over, err = o.done(e)
@@ -172,6 +187,10 @@ func (s *SCCI) follow(ctx context.Context, t *driver.Task, h *session, o order, 
 	switch running := status == sessionActivated || status == sessionRuns; {
 	case away(err) && t.Since(h.Since) < sessionLasts:
 		return false, driver.Wait(sessionEvery), nil
+	case err != nil && status == sessionEnded && ctx.Err() == nil: // what it has left cannot be used
+		t.Record.Idle()
+		*h = session{}
+		return false, driver.Outcome{}, err
 	case err != nil:
 		return false, driver.Outcome{}, err
 	case !there:
@@ -186,7 +205,9 @@ func (s *SCCI) follow(ctx context.Context, t *driver.Task, h *session, o order, 
 		return false, driver.Wait(sessionEvery), nil
 	case status != sessionEnded:
 		t.Record.Idle()
-		return false, driver.Outcome{}, fmt.Errorf("node %s: %s: session %s is %q: %s", t.Node.Label(), o.doing, h.ID, status, log)
+		err = fmt.Errorf("node %s: %s: session %s is %q: %s", t.Node.Label(), o.doing, h.ID, status, log)
+		*h = session{} // none is at work
+		return false, driver.Outcome{}, err
 	}
 	if !over {
 		t.Keep()
