@@ -213,6 +213,10 @@ func (h *building) ordered(n *node.Document, unseen bool) error {
 // decide compares what the iRMC shows with what is wanted, and says what comes next.
 func (h *building) decide(t *driver.Task, l layoutOf, disks []any, empty bool) error {
 	drives := l.drives()
+	if id := l.lacks(h.Gone); id != "" {
+		return fmt.Errorf("node %s: delete logical drives: the iRMC no longer shows the controller %s, so that "+
+			"it is not known whether its drives are deleted: look at the iRMC's log, then repeat the request", t.Node.Label(), id)
+	}
 	switch {
 	case len(h.Want) > 0:
 		return h.compare(t, l, disks)

@@ -111,7 +111,7 @@ func choose(disk map[string]any, level raidLevel, free []physicalDisk) ([]string
 	named, _ := namedDisks(disk)
 	size, asked := wholeIn(disk, "size_gb"), wholeIn(disk, "number_of_physical_disks")
 	if len(named) > 0 {
-		return chooseNamed(named, size, level, free)
+		return chooseNamed(named, disk, level, free)
 	}
 	byType := map[string][]physicalDisk{}
 	var types []string
@@ -156,12 +156,16 @@ func largeEnough(disks []physicalDisk, count, size int, level raidLevel) (list [
 }
 
 // chooseNamed takes the disks that are named, if they are free, of one type and large enough.
-func chooseNamed(named []string, size int, level raidLevel, free []physicalDisk) ([]string, error) {
-	kind := ""
+func chooseNamed(named []string, disk map[string]any, level raidLevel, free []physicalDisk) ([]string, error) {
+	kind, size := "", wholeIn(disk, "size_gb")
 	for i, name := range named {
 		at := slices.IndexFunc(free, func(d physicalDisk) bool { return string(d.Number) == name })
 		if at < 0 {
 			return nil, fmt.Errorf("has no free disk %s; free are %s: name others, or delete logical drives first", name, described(free))
+		}
+		if d := free[at]; !fits(textIn(disk, "disk_type"), d.Type) || !fits(textIn(disk, "interface_type"), d.Interface) {
+			return nil, fmt.Errorf("has at %s a disk of the type %s at %s, which is not that of the request: "+
+				"leave out disk_type and interface_type, or name other disks", name, cmp.Or(d.Type, "none"), cmp.Or(d.Interface, "none"))
 		}
 		if i > 0 && free[at].Type != kind {
 			return nil, fmt.Errorf("has disks of different types, %s and %s, at %s: name disks of one type",

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // The profile RAIDAdapter of the eLCM, as iRMCs of the kinds S4 to S6 write it: the RAID controllers of a machine, with their physical
@@ -56,7 +58,7 @@ type capacity struct {
 // gib is the size in GiB; ok is false for one that cannot be read.
 func (c capacity) gib() (size float64, ok bool) {
 	size, err := strconv.ParseFloat(string(c.Text), 64)
-	if err != nil || size < 0 {
+	if err != nil || !(size >= 0 && size <= 1<<40) { // NaN is neither
 		return 0, false
 	}
 	factor, known := map[string]float64{"MB": 1.0 / 1024, "GB": 1, "TB": 1024, "PB": 1 << 20}[strings.ToUpper(c.Unit)]
@@ -126,8 +128,11 @@ func readLayout(raw []byte, clean func(string) string) (l layoutOf, err error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return l, fmt.Errorf("the profile RAIDAdapter cannot be read: %w", err)
 	}
-	l.versions = profileVersions{string(p.Server.Version), string(p.Server.HWConfigurationIrmc.Version)}
+	l.versions = profileVersions{clean(string(p.Server.Version)), clean(string(p.Server.HWConfigurationIrmc.Version))}
 	l.adapters = p.Server.HWConfigurationIrmc.Adapters.RAIDAdapter
+	if len(l.adapters) == 0 {
+		return l, fmt.Errorf("the profile RAIDAdapter shows no RAID controller: %w", driver.ErrUnsupported)
+	}
 	if len(l.adapters) > mostAdapters {
 		return l, fmt.Errorf("the profile RAIDAdapter has %d adapters, and %d are read", len(l.adapters), mostAdapters)
 	}
@@ -135,7 +140,7 @@ func readLayout(raw []byte, clean func(string) string) (l layoutOf, err error) {
 		if a.ID == "" || len(a.ID) > 100 || clean(a.ID) != a.ID {
 			return l, fmt.Errorf("adapter %d of the profile RAIDAdapter has no name that can be read", i+1)
 		}
-		if n := max(len(a.PhysicalDisks.PhysicalDisk), len(a.Arrays.Array), len(a.LogicalDrives.LogicalDrive)); n > mostDisks {
+		if n := a.most(); n > mostDisks {
 			return l, fmt.Errorf("adapter %s has %d drives, and %d are read", a.ID, n, mostDisks)
 		}
 		l.adapters[i].clean(clean)
@@ -143,16 +148,44 @@ func readLayout(raw []byte, clean func(string) string) (l layoutOf, err error) {
 	return l, nil
 }
 
-// clean makes the texts of the adapter fit to show.
+// most is how long its longest list is. Those of the disks of all arrays, and of the arrays of all drives, count as one each.
+func (a adapter) most() int {
+	disks, arrays := 0, 0
+	for _, array := range a.Arrays.Array {
+		disks += len(array.PhysicalDiskRefs.PhysicalDiskRef)
+	}
+	for _, d := range a.LogicalDrives.LogicalDrive {
+		arrays += len(d.ArrayRefs.ArrayRef)
+	}
+	return max(len(a.PhysicalDisks.PhysicalDisk), len(a.Arrays.Array), len(a.LogicalDrives.LogicalDrive), disks, arrays)
+}
+
+// clean makes the texts of the adapter fit to show. Numbers may be texts.
 func (a *adapter) clean(clean func(string) string) {
+	number := func(n *numeral) { *n = numeral(clean(string(*n))) }
 	a.Features.RaidLevel = clean(a.Features.RaidLevel)
+	for i := range a.Arrays.Array {
+		array := &a.Arrays.Array[i]
+		number(&array.Number)
+		for j := range array.PhysicalDiskRefs.PhysicalDiskRef {
+			number(&array.PhysicalDiskRefs.PhysicalDiskRef[j].Number)
+		}
+	}
 	for i := range a.LogicalDrives.LogicalDrive {
 		d := &a.LogicalDrives.LogicalDrive[i]
 		d.Name, d.Size.Unit = clean(d.Name), clean(d.Size.Unit)
+		for _, n := range []*numeral{&d.Number, &d.RaidLevel, &d.Size.Text} {
+			number(n)
+		}
+		for j := range d.ArrayRefs.ArrayRef {
+			number(&d.ArrayRefs.ArrayRef[j].Number)
+		}
 	}
 	for i := range a.PhysicalDisks.PhysicalDisk {
 		d := &a.PhysicalDisks.PhysicalDisk[i]
 		d.Type, d.Interface, d.PDStatus, d.Size.Unit = clean(d.Type), clean(d.Interface), clean(d.PDStatus), clean(d.Size.Unit)
+		number(&d.Number)
+		number(&d.Size.Text)
 	}
 }
 
@@ -173,16 +206,24 @@ func (l layoutOf) drives() []driveRef {
 	return list
 }
 
+// lacks is an adapter of one of these drives that the profile does not show, empty: it shows all.
+func (l layoutOf) lacks(drives []driveRef) string {
+	for _, d := range drives {
+		if !slices.ContainsFunc(l.adapters, func(a adapter) bool { return a.ID == d.Adapter }) {
+			return d.Adapter
+		}
+	}
+	return ""
+}
+
 // disksOf are the disks that a logical drive lies on, sorted; nil where the profile does not tell.
 func (a adapter) disksOf(d logicalDrive) (list []string) {
-	for _, ref := range d.ArrayRefs.ArrayRef {
-		for _, array := range a.Arrays.Array {
-			if array.Number != ref.Number {
-				continue
-			}
-			for _, disk := range array.PhysicalDiskRefs.PhysicalDiskRef {
-				list = append(list, string(disk.Number))
-			}
+	for _, array := range a.Arrays.Array {
+		if !slices.Contains(d.ArrayRefs.ArrayRef, reference{array.Number}) {
+			continue
+		}
+		for _, disk := range array.PhysicalDiskRefs.PhysicalDiskRef {
+			list = append(list, string(disk.Number))
 		}
 	}
 	slices.Sort(list)
