@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func readBIOS(raw []byte, clean func(string) string) (c biosConfig, err error) {
 			return c, fmt.Errorf("the version of the profile BiosConfig cannot be read: %w", err)
 		}
 	}
-	c = biosConfig{map[string]any{}, profileVersions{string(p.Server.Version), string(version)}}
+	c = biosConfig{map[string]any{}, profileVersions{clean(string(p.Server.Version)), clean(string(version))}}
 	for name, at := range settingNames {
 		var section map[string]any
 		if json.Unmarshal(sections[at.section], &section) != nil {
@@ -71,7 +72,9 @@ func (c biosConfig) typed(wanted map[string]any) (want map[string]any, wrong []s
 				wrong = append(wrong, fmt.Sprintf("%s is true or false, not %.60q", name, text))
 			}
 		case float64:
-			if want[name], err = strconv.ParseFloat(text, 64); err != nil {
+			number, err := strconv.ParseFloat(text, 64)
+			want[name] = number
+			if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
 				wrong = append(wrong, fmt.Sprintf("%s is a number, not %.60q", name, text))
 			}
 		default:

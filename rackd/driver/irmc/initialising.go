@@ -118,8 +118,12 @@ func readReport(raw []byte) (far string, told bool, err error) {
 	drives := 0
 	for _, a := range report.RAID.Adapters {
 		for _, drive := range a.Drives {
+			activity := strings.TrimSpace(drive.Activity)
+			if activity == "" {
+				continue // of that drive nothing is told
+			}
 			drives++
-			if activity := strings.TrimSpace(drive.Activity); activity != idle && len(list) < 20 {
+			if activity != idle && len(list) < 20 {
 				list = append(list, fmt.Sprintf("drive %s: %s", drive.Number, activity))
 			}
 		}

@@ -54,9 +54,10 @@ func parseReport(text string) (r report, err error) {
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // they say UTF-8 in several ways
 	var path []string
 	var said strings.Builder
+	root := ""
 	for {
 		token, err := d.Token()
-		if errors.Is(err, io.EOF) && len(path) == 0 && d.InputOffset() > 0 {
+		if errors.Is(err, io.EOF) && len(path) == 0 && root == "Root" { // another is that of a page to log in at
 			return r, nil
 		}
 		if err != nil {
@@ -74,6 +75,7 @@ func parseReport(text string) (r report, err error) {
 			}
 		case xml.EndElement:
 			r.take(path, strings.TrimSpace(said.String()))
+			root = path[0]
 			path = path[:len(path)-1]
 			said.Reset()
 			if len(r.driveMB) > mostDrives {
