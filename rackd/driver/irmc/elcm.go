@@ -81,9 +81,12 @@ var withoutELCM = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.S
 // begin gives an order that begins a session, and returns the session.
 func (e elcm) begin(at, kind string, body []byte) (session string, err error) {
 	answer, err := e.l.talk(e.ctx, e.f, e.as, http.MethodPost, at, kind, body)
+	var b begun
 	switch {
 	case err != nil:
 		return "", err
+	case answer.Status/100 == 2 && answer.Status != http.StatusAccepted && decode(answer, &b) == nil && b.Session.ID != "":
+		return string(b.Session.ID), nil // it has begun, whatever the status is called
 	case answer.Status != http.StatusAccepted:
 		failure := bmc.StatusFailure(answer.Status, true, said(answer), nil)
 		if slices.Contains(withoutELCM, answer.Status) {
@@ -91,7 +94,6 @@ func (e elcm) begin(at, kind string, body []byte) (session string, err error) {
 		}
 		return "", failure
 	}
-	var b begun
 	if err := decode(answer, &b); err != nil {
 		return "", &bmc.Failure{Class: bmc.Unknown, Said: "the order, but " + err.Error()}
 	}

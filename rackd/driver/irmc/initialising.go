@@ -40,7 +40,10 @@ func (r RAID) afterwards(ctx context.Context, t *driver.Task, h *building, save 
 	}
 	far, told, err := r.SCCI.initialising(ctx, t)
 	switch {
-	case away(err) && t.Since(h.Since) < initialisingShows, err == nil && told && far == "" && t.Since(h.Since) < initialisingShows:
+	case away(err) && t.Since(h.Since) < initialisingShows:
+		return driver.Wait(initialisingEvery), nil
+	case err == nil && told && far == "" && t.Since(h.Since) < initialisingShows: // else the state's time may be over before
+		t.Record.Busy("initialise the logical drives: the report shows none yet")
 		return driver.Wait(initialisingEvery), nil
 	case err != nil:
 		return driver.Outcome{}, err
