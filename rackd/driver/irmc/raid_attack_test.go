@@ -228,3 +228,25 @@ func TestAttackReports(t *testing.T) {
 		}
 	}
 }
+
+// A report that shows no drive yet is an answer: no deadline of the state ends the step before its own time.
+func TestAttackAReportWithoutDrivesIsWork(t *testing.T) {
+	d, r := withRAID(t)
+	d.store.reports = []string{aReport()}
+	r.Node.TargetRAID = target(disk("1", 100.0))
+	step := newRAID(t).NamedSteps(r.Node)[0]
+	r.NextStep()
+	for range 30 {
+		told := r.Told
+		if h, ok := handleOf(r); ok && h.Stage == stageInitialise {
+			if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil || r.Told == told || len(r.Busy) == 0 {
+				t.Errorf("%v; busy %q", err, r.Busy)
+			}
+			return
+		}
+		if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("it never waits for the report")
+}

@@ -255,3 +255,22 @@ func TestAttackHandleOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// An order whose session is named has begun, whichever success the answer is called. The machine keeps its power meanwhile.
+func TestAttackAnOrderThatIsAnswered200(t *testing.T) {
+	d, r := withRAID(t)
+	serve := d.Config.Handler
+	d.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method != http.MethodPost {
+			serve.ServeHTTP(w, q)
+			return
+		}
+		as := httptest.NewRecorder()
+		serve.ServeHTTP(as, q)
+		fmt.Fprint(w, as.Body.String())
+	})
+	r.Node.TargetRAID = target(disk("1", 100.0))
+	if err := runRAID(t, r, "create_configuration", nil); err != nil || len(observed(r)) != 1 || len(d.store.put) != 1 {
+		t.Errorf("%v; made %q, %d orders, %q", err, observed(r), len(d.store.put), r.Writes("power"))
+	}
+}
