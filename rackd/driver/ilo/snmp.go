@@ -59,6 +59,11 @@ func readSNMP(n *node.Document) (t snmpclient.Target, err error) {
 		}
 		return t, nil
 	}
+	for _, field := range []string{fieldSNMPUser, fieldSNMPAuthPassword, fieldSNMPPrivPassword} {
+		if _, is := n.DriverInfo[field].(string); !is && n.DriverInfo[field] != nil {
+			return t, driver.Refuse("The value is not a string for '%s'.", field)
+		}
+	}
 	var missing []string
 	for _, f := range []struct{ field, value string }{{fieldSNMPAuthPassword, t.AuthKey}, {fieldSNMPPrivPassword, t.PrivKey}} {
 		switch {
