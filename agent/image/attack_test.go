@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lima-vm/go-qcow2reader/image"
@@ -236,6 +237,36 @@ func TestWhatUnpacksIsUsedAgainAfterAFault(t *testing.T) {
 					t.Errorf("%s, after a file that %s in read %d: %d bytes: %v", kind, fault, at, n, err)
 				}
 			}
+		}
+	}
+}
+
+// fast is a server that tells no length and never ends. It is cheap to read.
+type fast struct{ sent *atomic.Int64 }
+
+func (f fast) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: f, Header: http.Header{}}, nil
+}
+
+func (f fast) Read(p []byte) (int, error) {
+	f.sent.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func (fast) Close() error { return nil }
+
+// A server without an end is given up, also where what it sends cannot be unpacked.
+func TestAServerWithoutAnEnd(t *testing.T) {
+	for kind, format := range map[string]string{"gzip": "raw", "zstd": "qcow2"} {
+		d, path := staleDisk(t, diskSize)
+		w, f := writer(t, 1<<20), fast{new(atomic.Int64)}
+		w.Client.Transport = f
+		_, err := w.Write(t.Context(), Spec{URLs: []string{"http://endless/image"}, Format: format, Compression: kind, HashAlgo: "sha256", HashValue: sum256(nil)}, d, nil)
+		if err == nil || !strings.Contains(err.Error(), "tells no length") || f.sent.Load() > diskSize+mostUntoldRest+8<<20 {
+			t.Errorf("%s in %s: after %d MiB: %v", format, kind, f.sent.Load()>>20, err)
+		}
+		if !bytes.Equal(readBack(t, path), bytes.Repeat([]byte{0xd7}, diskSize)) {
+			t.Errorf("%s in %s: the disk was touched", format, kind)
 		}
 	}
 }

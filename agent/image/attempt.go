@@ -104,10 +104,21 @@ func (a *attempt) ending(s *stream, url string, err error) error {
 	return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("%s cannot be unpacked as %s: %v", redact(url), a.spec.Compression, err)}
 }
 
-// verify reads what is left of the file and compares the checksum.
+// mostUntoldRest is how much a file whose length no server tells may have beyond the disk's size, in bytes.
+const mostUntoldRest = 1 << 30
+
+// verify reads what is left of the file and compares the checksum. A server that tells no length might send for ever.
 func (a *attempt) verify(s *stream, url string) error {
-	if _, err := io.Copy(io.Discard, s.raw); err != nil {
+	rest := s.raw
+	if s.length < 0 {
+		rest = io.LimitReader(s.raw, max(a.disk.Size()+mostUntoldRest-s.n, 1))
+	}
+	if _, err := io.Copy(io.Discard, rest); err != nil {
 		return err
+	}
+	if s.length < 0 && s.n >= a.disk.Size()+mostUntoldRest {
+		return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
+			"%s tells no length and sends more than %d bytes, which no image for this disk has: its checksum was not compared", redact(url), s.n)}
 	}
 	return a.spec.verify(s.sum.close(), url, s.n)
 }

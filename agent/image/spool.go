@@ -95,6 +95,10 @@ func (a *attempt) keep(s *stream, url string, plain io.Reader, limit int64, writ
 	if n > limit && a.spec.Compression == "" && s.length >= 0 {
 		return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf("%s sent more than the %d bytes that the download began with: it is another file", redact(url), s.length)}
 	}
+	if n > limit && a.spec.Compression == "" {
+		return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
+			"%s has more than the %d bytes of memory that the agent has for it, and its server tells no length: serve it with a Content-Length, so that it is read by ranges", redact(url), limit)}
+	}
 	if n > limit {
 		return &FormatError{Image: a.spec.ID, Reason: fmt.Sprintf(
 			"%s unpacks to more than the %d bytes of memory that the agent has for it: serve the qcow2 file without outer compression (qcow2 compresses by itself), or serve a raw image", redact(url), limit)}
