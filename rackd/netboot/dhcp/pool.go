@@ -22,6 +22,9 @@ const (
 	declineTime = 10 * time.Minute
 	// maxRange bounds the range, and with it the memory that clients can fill.
 	maxRange = 1 << 16
+	// mostAside is how many addresses of other servers are set aside for one machine. Anyone can decline them in its name, and a network of
+	// IPv6 has no end of them.
+	mostAside = 4
 )
 
 // lease is an address that a machine has.
@@ -70,6 +73,7 @@ type pool struct {
 	swept  time.Time // when ended leases were last forgotten
 	byAddr map[netip.Addr]lease
 	byMAC  map[string]netip.Addr
+	aside  map[string]int // by MAC, how many leases of byAddr are declined ones of other servers' addresses
 	probed map[netip.Addr]probed
 }
 
@@ -90,7 +94,7 @@ func openPool(c Config) (*pool, error) {
 	p := &pool{from: c.From, to: c.To, size: n + 1, subnet: netip.PrefixFrom(c.From, ones).Masked(), ttl: c.LeaseTime, log: leaseFile{path: c.LeaseFile}, now: c.Now, logger: c.Log, probe: c.Probe,
 		stranger: func(mac string) bool { return false }, beyond: func() {},
 		reserved: map[netip.Addr]bool{c.ServerIP: true, c.Router: true},
-		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}, probed: map[netip.Addr]probed{}}
+		byAddr:   map[netip.Addr]lease{}, byMAC: map[string]netip.Addr{}, aside: map[string]int{}, probed: map[netip.Addr]probed{}}
 	if !p.subnet.Contains(c.To) {
 		return nil, fmt.Errorf("DHCP range %s-%s leaves the subnet %s of its first address: correct the range or the prefix", c.From, c.To, p.subnet)
 	}
@@ -151,9 +155,16 @@ func (p *pool) usable(a netip.Addr) bool {
 	return a.Zone() == "" && p.subnet.Contains(a) && !p.reserved[a]
 }
 
-// put records l in place of what its machine and its address had.
+// put records l in place of what its machine and its address had. One more address of another server than a machine may have set aside is
+// forgotten: this server offers it to no machine.
 func (p *pool) put(l lease) {
 	p.drop(l.Address)
+	if p.isAside(l) {
+		if p.aside[l.MAC] >= mostAside {
+			return
+		}
+		p.aside[l.MAC]++
+	}
 	if !l.Declined {
 		if a, ok := p.byMAC[l.MAC]; ok {
 			p.drop(a)
@@ -175,9 +186,18 @@ func (p *pool) full() bool {
 	return true
 }
 
+// isAside reports whether l sets an address aside that this server does not give.
+func (p *pool) isAside(l lease) bool { return l.Declined && !p.givable(l.Address) }
+
 func (p *pool) drop(a netip.Addr) {
-	if l, ok := p.byAddr[a]; ok && !l.Declined {
+	l, ok := p.byAddr[a]
+	if ok && !l.Declined {
 		delete(p.byMAC, l.MAC)
+	}
+	if ok && p.isAside(l) {
+		if p.aside[l.MAC]--; p.aside[l.MAC] == 0 {
+			delete(p.aside, l.MAC)
+		}
 	}
 	if p.byAddr[a].Stranger {
 		p.theirs--

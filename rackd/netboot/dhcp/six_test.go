@@ -1,6 +1,7 @@
 package dhcp
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -505,8 +506,48 @@ func FuzzAnswer6(f *testing.F) {
 		if _, err := dhcpv6.FromBytes(r.ToBytes()); err != nil {
 			t.Errorf("%x is answered with what cannot be read: %v", packet, err)
 		}
-		if n := s.pools[0].taken(); n > 4 {
-			t.Errorf("%d addresses of four are taken", n)
+		var here int
+		has := map[string]int{} // by machine, what it has or has had of other servers
+		for at, l := range s.pools[0].byAddr {
+			if s.pools[0].givable(at) {
+				here++
+			} else if has[l.MAC]++; has[l.MAC] > 1+mostAside {
+				t.Errorf("%s has %d addresses of other servers", l.MAC, has[l.MAC])
+			}
+		}
+		if here > 4 {
+			t.Errorf("%d addresses of four are taken", here)
 		}
 	})
+}
+
+// A stranger declines, in a machine's name, one address of the network after the other, which it has said to use or to be given by
+// another server. That costs a few leases, and the machine has its address.
+func TestDeclinesOfOtherServersAddresses(t *testing.T) {
+	s := newServer6(t, func(c *Config6) { c.Directory = machines6{} })
+	elsewhere := dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{9}})
+	for i := range 200 {
+		at := asks(fmt.Sprintf("fd00:77::1:%x", i+1))
+		for _, m := range []*dhcpv6.Message{
+			message6(dhcpv6.MessageTypeRebind, at), message6(dhcpv6.MessageTypeDecline, at, dhcpv6.WithServerID(s.id)), message6(dhcpv6.MessageTypeRenew, at, elsewhere),
+		} {
+			if _, err := s.Answer(m, linkLocal6); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := s.pools[0]
+	if n := p.taken(); n > 8 || len(p.aside) > 1 {
+		t.Errorf("%d addresses are taken, of %d machines some are set aside", n, len(p.aside))
+	}
+	r, err := s.Answer(message6(dhcpv6.MessageTypeSolicit, asks("fd00:77::100"), dhcpv6.WithRapidCommit), linkLocal6)
+	if err != nil || r == nil || r.Type() != dhcpv6.MessageTypeReply {
+		t.Errorf("the machine is answered %v, %v", r, err)
+	}
+	for a := range p.byAddr {
+		p.drop(a)
+	}
+	if len(p.aside) != 0 || len(p.byMAC) != 0 {
+		t.Errorf("when all is forgotten, %v and %v are left", p.aside, p.byMAC)
+	}
 }
