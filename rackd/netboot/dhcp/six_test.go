@@ -525,16 +525,25 @@ func FuzzAnswer6(f *testing.F) {
 // another server. That costs a few leases, and the machine has its address.
 func TestDeclinesOfOtherServersAddresses(t *testing.T) {
 	s := newServer6(t, func(c *Config6) { c.Directory = machines6{} })
-	elsewhere := dhcpv6.WithServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{9}})
-	for i := range 200 {
-		at := asks(fmt.Sprintf("fd00:77::1:%x", i+1))
-		for _, m := range []*dhcpv6.Message{
-			message6(dhcpv6.MessageTypeRebind, at), message6(dhcpv6.MessageTypeDecline, at, dhcpv6.WithServerID(s.id)), message6(dhcpv6.MessageTypeRenew, at, elsewhere),
-		} {
+	forge := func(i int, kinds ...dhcpv6.MessageType) {
+		for _, kind := range kinds {
+			m := message6(kind, asks(fmt.Sprintf("fd00:77::1:%x", i)))
+			switch kind {
+			case dhcpv6.MessageTypeDecline:
+				m.AddOption(dhcpv6.OptServerID(s.id))
+			case dhcpv6.MessageTypeRenew:
+				m.AddOption(dhcpv6.OptServerID(&dhcpv6.DUIDUUID{UUID: [16]byte{9}}))
+			}
 			if _, err := s.Answer(m, linkLocal6); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	for i := range 200 {
+		forge(1+i, dhcpv6.MessageTypeRebind, dhcpv6.MessageTypeDecline)
+	}
+	for i := range 200 {
+		forge(201+i, dhcpv6.MessageTypeRenew)
 	}
 	p := s.pools[0]
 	if n := p.taken(); n > 8 || len(p.aside) > 1 {
