@@ -150,7 +150,11 @@ const awaitWithin = 20 * time.Second
 
 // look gathers what decides over a node's work.
 func (c *Conductor) look(id string) (s sight) {
-	s = sight{work: c.cfg.Documents.Work(id), node: c.cfg.Documents.Node(id), name: c.cfg.Name}
+	s = sight{work: c.cfg.Documents.Work(id), name: c.cfg.Name}
+	if s.work == nil {
+		return s // a node's document, which has to be opened, decides nothing then
+	}
+	s.node = c.cfg.Documents.Node(id)
 	if r := c.runner(id); r != nil {
 		s.runner = &runs{id: r.ID(), lease: r.Lease(), epoch: r.Epoch()}
 	}
