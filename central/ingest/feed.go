@@ -256,12 +256,13 @@ func (f *feed) holds(ctx context.Context, last uint64) (bool, error) {
 
 // read returns events from next on, up to last, a batch of them at most, without a gap. That
 // it returns fewer, or none, proves nothing: the client library waits a while for the site and
-// then says that this was all. With an error it may still return some.
+// then says that this was all. With an error it may still return some. The library's ordered consumer is none for this: until its server
+// answers it is made again for ever, whatever the context says.
 func (f *feed) read(ctx context.Context, last uint64) ([]jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	consumer, err := f.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: f.next, InactiveThreshold: time.Minute})
+	consumer, err := f.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: f.next, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute})
 	if err != nil {
 		return nil, err
 	}

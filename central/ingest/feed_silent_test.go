@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -23,8 +25,8 @@ type slow struct {
 	ends    []uint64 // where the stream ends by its own account, one answer after the other
 }
 
-func (s *slow) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
-	consumer, err := s.Stream.OrderedConsumer(ctx, c)
+func (s *slow) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	consumer, err := s.Stream.CreateConsumer(ctx, c)
 	return slowConsumer{consumer, s}, err
 }
 
@@ -138,5 +140,62 @@ func TestNothingIsPassedOverThatDidNotCome(t *testing.T) {
 				t.Errorf("the next is %d, want %d", f.next, base+8)
 			}
 		})
+	}
+}
+
+// dies is a site whose server dies when it has made a consumer.
+type dies struct {
+	jetstream.Stream
+	kill func()
+}
+
+func (d dies) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	consumer, err := d.Stream.CreateConsumer(ctx, c)
+	d.kill()
+	return consumer, err
+}
+
+func (d dies) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+	consumer, err := d.Stream.OrderedConsumer(ctx, c)
+	d.kill()
+	return consumer, err
+}
+
+// A central that is told to stop stops, also while it reads events again from a server that has died.
+func TestAReadEndsWithItsContextWhenTheServerDies(t *testing.T) {
+	t.Parallel()
+	srv := bustest.Listen(t, t.TempDir(), server.RANDOM_PORT)
+	nc, err := nats.Connect(srv.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	site, err := bus.Open(t.Context(), nc, "", bus.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if err := site.Publish(t.Context(), bus.EventSubject("g", "n"), fmt.Sprint(i), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &feed{site: "s", next: 1, stream: dies{site.Events, func() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		time.AfterFunc(100*time.Millisecond, cancel)
+	}}}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.read(ctx, 2)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the events of a dead server were read")
+		}
+	case <-time.After(time.Minute):
+		t.Error("the read outlives its context by a minute")
 	}
 }

@@ -146,7 +146,9 @@ func (p *Place) events(ctx context.Context, f func(jetstream.Msg, *jetstream.Msg
 	if stream.CachedInfo().State.Msgs == 0 {
 		return nil
 	}
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	// No ordered consumer of the library: it is made again for each event, and for ever while its server is away.
+	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
+		InactiveThreshold: time.Minute})
 	if err != nil {
 		return err
 	}

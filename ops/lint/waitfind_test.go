@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// waits are calls that wait and take no context.
+// waits are calls that wait and take no context, or wait on when it has ended: an ordered consumer is made again for ever.
 var waits = []string{
 	"(*os/exec.Cmd).Run", "(*os/exec.Cmd).Output", "(*os/exec.Cmd).CombinedOutput", "(*os/exec.Cmd).Wait",
 	"(*sync.WaitGroup).Wait", "(*golang.org/x/sync/errgroup.Group).Wait", "(*sync.Cond).Wait",
@@ -51,6 +51,7 @@ var waits = []string{
 	"(*github.com/nats-io/nats.go.Conn).Flush", "(*github.com/nats-io/nats.go.Conn).Drain", "(*github.com/nats-io/nats.go.Conn).Request", "(*github.com/nats-io/nats.go.Conn).RequestMsg",
 	"github.com/nats-io/nats.go.Connect", "(*github.com/nats-io/nats.go.Conn).Subscribe", "(*github.com/nats-io/nats.go.Conn).QueueSubscribe", "(*github.com/nats-io/nats.go.Conn).ChanSubscribe", "(*github.com/nats-io/nats.go.Conn).SubscribeSync",
 	"(*github.com/nats-io/nats-server/v2/server.Server).WaitForShutdown",
+	"(github.com/nats-io/nats.go/jetstream.ConsumerManager).OrderedConsumer", "(github.com/nats-io/nats.go/jetstream.StreamConsumerManager).OrderedConsumer",
 }
 
 // bounds reports whether the scope is of a folder of list.
