@@ -36,7 +36,17 @@ func TestFirmwareBoots(t *testing.T) {
 	t.Run("BIOS refused", biosRefused)
 	t.Run("BIOS from its disk", biosDisk)
 	t.Run("UEFI over HTTP", uefiHTTP)
-	t.Run("UEFI from its disk", uefiDisk)
+}
+
+// TestFirmwareBootsItsDisk is the part of TestFirmwareBoots that takes two minutes.
+func TestFirmwareBootsItsDisk(t *testing.T) {
+	if os.Getenv("IRONYARD_E2E") != "1" || os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("NOT RUN: boots a machine in QEMU for minutes: run `make hardware`, or set IRONYARD_E2E=1 and IRONYARD_HARDWARE=1")
+	}
+	if !inNamespace(t) {
+		return
+	}
+	t.Run("UEFI", uefiDisk)
 }
 
 // A machine whose address a rackd does not know, since it has just started, say, speaks DHCP once more and gets
