@@ -49,8 +49,8 @@ demo: packages-rack build
 	bin/ironyard demo --cache $(CACHE)
 
 # The race detector watches all tests that it can, so each runs once here. make unit runs them without it.
-# Packages are installed beside lint, which needs none of them. The other parts are run one by one: each keeps the processors busy.
-test:
+# Most packages are installed beside lint, which needs only those of a build. The other parts are run one by one: each keeps the processors busy.
+test: packages-build
 	@$(MAKE) --no-print-directory -j 2 packages-test lint
 	@$(MAKE) --no-print-directory -j 1 unraced race grammar e2e
 	@if [ -z "$$COCKROACH_URL$$COCKROACH_BINARY" ]; then echo "not run: the store's suite on a real CockroachDB (set COCKROACH_URL or COCKROACH_BINARY)"; fi
