@@ -155,6 +155,7 @@ func (d dies) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (j
 	return consumer, err
 }
 
+// OrderedConsumer is what reads asked for before: they fail the test below.
 func (d dies) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
 	consumer, err := d.Stream.OrderedConsumer(ctx, c)
 	d.kill()
