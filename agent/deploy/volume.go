@@ -27,6 +27,12 @@ func (d *Deployer) ExportVolume(ctx context.Context, rules hints.Rules, node str
 	if len(args.Secret) < minVolumeSecret {
 		return none, &ParamError{fmt.Sprintf("auth_password has %d characters: give %d to 16, which firmware takes", len(args.Secret), minVolumeSecret)}
 	}
+	switch mutual := args.TargetUser != "" || args.TargetSecret != ""; {
+	case mutual && (args.TargetUser == "" || len(args.TargetSecret) < minVolumeSecret):
+		return none, &ParamError{fmt.Sprintf("give both mutual_auth_username and mutual_auth_password, of %d to 16 characters, or neither", minVolumeSecret)}
+	case mutual && args.TargetSecret == args.Secret:
+		return none, &ParamError{"mutual_auth_password is the same as auth_password: give another"}
+	}
 	from, err := networks(args.From)
 	if err != nil {
 		return none, err
@@ -66,7 +72,7 @@ func (d *Deployer) ExportVolume(ctx context.Context, rules hints.Rules, node str
 		iqn = "iqn.2008-10.org.openstack:" + strings.ToLower(node)
 	}
 	port, err := d.Target.Start(ctx, dev.Name, iscsitarget.Options{IQN: iqn, Initiator: args.Initiator, Port: cmp.Or(args.Port, agentapi.DefaultISCSIPort),
-		From: from, User: args.User, Secret: args.Secret, Lasts: true})
+		From: from, User: args.User, Secret: args.Secret, TargetUser: args.TargetUser, TargetSecret: args.TargetSecret, Lasts: true})
 	if err != nil {
 		return none, err
 	}

@@ -70,9 +70,13 @@ func TestVolumesThatAreRefused(t *testing.T) {
 		change func(d *Deployer, args *agentapi.ExportVolumeArgs, r *hints.Rules)
 		want   string
 	}{
-		"no ramdisk":     {func(d *Deployer, _ *agentapi.ExportVolumeArgs, _ *hints.Rules) { d.Target = nil }, "does not run in a ramdisk"},
-		"a short secret": {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) { a.Secret = "elevenchars" }, "has 11 characters"},
-		"no network":     {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) { a.From = "10.0.0.0/24,rack" }, `"rack" is neither`},
+		"no ramdisk":               {func(d *Deployer, _ *agentapi.ExportVolumeArgs, _ *hints.Rules) { d.Target = nil }, "does not run in a ramdisk"},
+		"a short secret":           {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) { a.Secret = "elevenchars" }, "has 11 characters"},
+		"half of the volume's own": {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) { a.TargetUser = "v" }, "mutual_auth_username and mutual_auth_password"},
+		"one secret for both": {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) {
+			a.TargetUser, a.TargetSecret = "v", a.Secret
+		}, "is the same as auth_password"},
+		"no network": {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) { a.From = "10.0.0.0/24,rack" }, `"rack" is neither`},
 		"no hints": {func(_ *Deployer, a *agentapi.ExportVolumeArgs, _ *hints.Rules) {
 			a.Disk = map[string]any{"colour": "red"}
 		}, "disk: "},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/ironyard/ironyard/agent/partition"
@@ -28,6 +29,17 @@ func TestLoadOption(t *testing.T) {
 	}
 }
 
+// The loader of the removable-media path is that of the architecture that this program was built for.
+func TestLoaderOfTheArchitecture(t *testing.T) {
+	want, ok := map[string]string{"amd64": `\EFI\BOOT\BOOTX64.EFI`, "arm64": `\EFI\BOOT\BOOTAA64.EFI`}[runtime.GOARCH]
+	if !ok {
+		t.Fatalf("UEFI 2.10, section 3.5.1.1, is not known here for %s", runtime.GOARCH)
+	}
+	if got := Loader(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func variable(t *testing.T, dir, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, vars(dir).name(name)), append([]byte{7, 0, 0, 0}, data...), 0o644); err != nil {
@@ -45,7 +57,7 @@ func TestInstall(t *testing.T) {
 	variable(t, dir, "Boot0002", other)
 	variable(t, dir, "BootOrder", []byte{2, 0, 0, 0})
 	for range 3 { // again and again gives one entry
-		n, err := Install(dir, esp, 512, Loader(), First)
+		n, err := Install(dir, esp, 512, `\EFI\BOOT\BOOTX64.EFI`, First)
 		if err != nil || n != 1 {
 			t.Fatalf("entry %d, %v", n, err)
 		}

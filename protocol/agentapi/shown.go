@@ -1,6 +1,9 @@
 package agentapi
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
 // What agents read of their node: ironic-python-agent's, by the names of the fields. Everything else
 // of a node is not told to a caller without an account.
@@ -29,6 +32,9 @@ func only(fields map[string]any, names []string) map[string]any {
 func plain(v any) any {
 	switch v := v.(type) {
 	case string:
+		if !strings.Contains(v, "//") {
+			return v // no host, so no credentials
+		}
 		if u, err := url.Parse(v); err == nil && u.Host != "" {
 			u.User, u.RawQuery, u.Fragment = nil, "", ""
 			return u.String()

@@ -10,6 +10,9 @@ type ExportVolumeArgs struct {
 	// User and Secret are what it shows, by CHAP.
 	User   string `json:"auth_username"`
 	Secret string `json:"auth_password"`
+	// TargetUser and TargetSecret are what the volume shows in its turn; both empty: nothing.
+	TargetUser   string `json:"mutual_auth_username,omitempty"`
+	TargetSecret string `json:"mutual_auth_password,omitempty"`
 	// IQN is the target's name; empty: one of the node's UUID.
 	IQN string `json:"target_iqn,omitempty"`
 	// Port of the target; 0: DefaultISCSIPort.

@@ -73,6 +73,9 @@ type Member struct {
 	// Lease is the id of the lease: it changes with each announcement and stays with
 	// each renewal. Work documents name the lease under which they were taken.
 	Lease string `json:"lease,omitempty"`
+	// Edition grows each time that this instance says something else of itself than before, renewals aside. Beats
+	// name it. 0: the rackd is of before editions.
+	Edition int `json:"edition,omitempty"`
 }
 
 // Group is the value of a GROUPS key: what central's configuration says of a

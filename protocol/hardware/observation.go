@@ -1,6 +1,9 @@
 package hardware
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Observation is what was read from a machine at one moment. A nil field was not read,
 // and what was known of it before holds.
@@ -91,7 +94,7 @@ type Setting struct {
 
 // Component is a part of a machine that has firmware of its own.
 type Component struct {
-	Name    string `json:"component"` // bios, bmc or nic:NAME
+	Name    string `json:"component"` // bios, bmc, nic:SERIAL, nic:ID, drive:ID or psu:ID
 	Current string `json:"current_version"`
 	// Flashed is the version that an update by us has written last; empty: none.
 	Flashed string `json:"last_version_flashed,omitempty"`
@@ -99,6 +102,9 @@ type Component struct {
 	Model   string `json:"model,omitempty"`
 	Serial  string `json:"serial_number,omitempty"`
 }
+
+// IsPart: the component is none of BIOS and BMC, which show whether or not the machine runs.
+func (c Component) IsPart() bool { return strings.Contains(c.Name, ":") }
 
 // The values of health.
 const (

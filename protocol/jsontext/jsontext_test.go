@@ -47,11 +47,31 @@ func TestLeavesTheRestToOthers(t *testing.T) {
 	}
 }
 
+func TestMembersAreAsTheyAreWritten(t *testing.T) {
+	text := ` { "a" : [ 1, {"b":null}] , "c_1":"x","a": -1.5e3 }`
+	var got []string
+	if !Members(text, func(name, raw string) bool { got = append(got, name+"="+raw); return true }) {
+		t.Errorf("%s is unusual", text)
+	}
+	if want := []string{`a=[ 1, {"b":null}]`, `c_1="x"`, `a=-1.5e3`}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	deep := strings.Repeat("[", deepest+1) + strings.Repeat("]", deepest+1)
+	for _, text := range []string{`{"A":1}`, `{"ſ":1}`, `{"a":1`, `{"a":1}x`, "{}\x00", `{"a":"\n"}`, `[]`, `{"a":` + deep + `}`} {
+		if Members(text, func(string, string) bool { return true }) {
+			t.Errorf("%q is usual", text)
+		}
+	}
+	if Items(`[1,2]`, func(raw string) bool { return raw != "2" }) || Items(`{}`, func(string) bool { return true }) {
+		t.Error("a list is read whose item was refused, or that is none")
+	}
+}
+
 // FuzzRead holds that what is read is what encoding/json reads, and that it is written as
 // what reads the same.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{`{"a":1,"b":"x","c":[true,false,null,{}],"d":{"e":-1.5e3}}`, `{"a":"\u00fc\n","ü":"<"}`, `{"a":1}x`, ` { "a": [] } `,
-		`{"a":1,"a":2}`, `[01]`, `1e400`, `"`, `{"a":`, "\"\xff\"", `{"a":"b","c":"d"}`} {
+		`{"a":1,"a":2}`, `[01]`, `[ 1 , {"a":[]}, "x"]`, `1e400`, `"`, `{"a":`, "\"\xff\"", `{"a":"b","c":"d"}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -61,6 +81,18 @@ func FuzzRead(f *testing.F) {
 		var texts map[string]string
 		if got, ok := ReadTexts(text); ok && (json.Unmarshal([]byte(text), &texts) != nil || !reflect.DeepEqual(got, texts)) {
 			t.Errorf("%s: got %v, want %v", text, got, texts)
+		}
+		var raw map[string]json.RawMessage
+		members := map[string]json.RawMessage{}
+		if Members(text, func(name, raw string) bool { members[name] = json.RawMessage(raw); return true }) &&
+			(json.Unmarshal([]byte(text), &raw) != nil || !reflect.DeepEqual(members, raw)) {
+			t.Errorf("%s: its members are %s, want %s", text, members, raw)
+		}
+		var list []json.RawMessage
+		items := []json.RawMessage{}
+		if Items(text, func(raw string) bool { items = append(items, json.RawMessage(raw)); return true }) &&
+			(json.Unmarshal([]byte(text), &list) != nil || !reflect.DeepEqual(items, list)) {
+			t.Errorf("%s: its items are %s, want %s", text, items, list)
 		}
 		got, ok := Read(text, asWritten)
 		if !ok {

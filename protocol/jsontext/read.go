@@ -115,22 +115,30 @@ func (r *reader) object() (map[string]any, bool) {
 	return m, ok
 }
 
-func (r *reader) list() ([]any, bool) {
+// items calls item before each value of a list.
+func (r *reader) items(item func() bool) bool {
 	r.skip('[')
-	list := []any{}
 	if r.skip(']') {
-		return list, true
+		return true
 	}
 	for {
-		v, ok := r.value()
-		if !ok {
-			return nil, false
+		if !item() {
+			return false
 		}
-		list = append(list, v)
 		if !r.skip(',') {
-			return list, r.skip(']')
+			return r.skip(']')
 		}
 	}
+}
+
+func (r *reader) list() ([]any, bool) {
+	list := []any{}
+	ok := r.items(func() bool {
+		v, ok := r.value()
+		list = append(list, v)
+		return ok
+	})
+	return list, ok
 }
 
 func (r *reader) value() (any, bool) {

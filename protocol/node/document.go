@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/ironyard/ironyard/protocol/jsontext"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -35,13 +36,7 @@ type Posted struct {
 // Open opens a document of the bus and reads nothing of the node. What it returns refers to nothing of body. With ErrFormat the form
 // is told nevertheless.
 func Open(body []byte) (Posted, error) {
-	var e struct {
-		Form int             `json:"form"`
-		Key  string          `json:"key"`
-		Code string          `json:"code"`
-		Node json.RawMessage `json:"node"`
-	}
-	err := json.Unmarshal(body, &e)
+	e, err := usually[opened](string(body))
 	p := Posted{form: e.Form, key: e.Key, code: e.Code, node: e.Node}
 	switch {
 	case err != nil:
@@ -67,11 +62,39 @@ func (p Posted) Key() string {
 
 // Append appends the document as it lies on the bus, under a key that names its node. It fails on a value that JSON cannot hold.
 func (d *Document) Append(b []byte) ([]byte, error) {
-	raw, err := json.Marshal(d)
+	raw, err := d.marshal()
 	if err != nil {
 		return b, err
 	}
 	return Posted{form: Format, node: raw}.append(b)
+}
+
+// marshal is json.Marshal, which takes most of its time for the objects: these are appended without reflection.
+func (d *Document) marshal() ([]byte, error) {
+	rest := *d
+	rest.Interfaces, rest.DriverInfo, rest.Properties, rest.InstanceInfo = nil, nil, nil, nil
+	b, err := json.Marshal(&rest)
+	if err != nil {
+		return nil, err
+	}
+	b = append(make([]byte, 0, 2*len(b)), b[:len(b)-1]...)
+	if len(d.Interfaces) > 0 {
+		b, err = jsontext.Append(append(b, `,"interfaces":`...), d.Interfaces, appendOther)
+	}
+	for _, o := range []struct {
+		name   string
+		object map[string]any
+	}{{"driver_info", d.DriverInfo}, {"properties", d.Properties}, {"instance_info", d.InstanceInfo}} {
+		if len(o.object) > 0 && err == nil {
+			b, err = jsontext.Append(append(append(append(b, `,"`...), o.name...), `":`...), o.object, appendOther)
+		}
+	}
+	return append(b, '}'), err
+}
+
+func appendOther(b []byte, v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	return append(b, raw...), err
 }
 
 // append writes what Open reads. The node's part is JSON already and goes in as it is.
@@ -97,7 +120,7 @@ const codeOfNode = "node"
 // code covers all of it, since where secrets are sent stands beside them in clear. key is that of the node's group; the
 // document names its generation.
 func (d *Document) AppendSigned(b []byte, key *seal.Key) ([]byte, error) {
-	raw, err := json.Marshal(d)
+	raw, err := d.marshal()
 	if err != nil {
 		return b, err
 	}
@@ -126,53 +149,50 @@ func (p Posted) Verify(uuid string, key *seal.Key) (document []byte, made bool) 
 // float64, but for those beyond it: these are json.Number.
 func Read(uuid string, body []byte) (*Document, error) {
 	var d Document
-	if err := read(uuid, body, &d, func() string { return d.UUID }); err != nil {
-		return nil, err
-	}
-	return &d, nil
-}
-
-// read reads a document into a struct that has some of its fields.
-func read(uuid string, body []byte, into any, named func() string) error {
 	p, err := Open(body)
-	if err != nil {
-		return fmt.Errorf("read the document of node %s: %w", uuid, err)
+	if err == nil {
+		err = decode(p.node, &d)
 	}
-	return p.read(uuid, into, named)
+	if err != nil {
+		return nil, unread(uuid, err)
+	}
+	return &d, names(d.UUID, uuid)
 }
 
-func (p Posted) read(uuid string, into any, named func() string) error {
-	if err := decode(p.node, into); err != nil {
-		return fmt.Errorf("read the document of node %s: %w", uuid, err)
-	}
-	if named() != uuid {
-		return fmt.Errorf("%w: %q, its key that of %q", ErrOther, named(), uuid)
+func unread(uuid string, err error) error {
+	return fmt.Errorf("read the document of node %s: %w", uuid, err)
+}
+
+// names returns an error if a document of node named lies under the key of node uuid.
+func names(named, uuid string) error {
+	if named != uuid {
+		return fmt.Errorf("%w: %q, its key that of %q", ErrOther, named, uuid)
 	}
 	return nil
 }
 
 // decode is json.Unmarshal, which refuses numbers beyond float64 where this keeps them.
-func decode(raw []byte, into any) error {
-	err := json.Unmarshal(raw, into)
-	if d, is := into.(*Document); is && errors.As(err, new(*json.UnmarshalTypeError)) {
-		exact := json.NewDecoder(bytes.NewReader(raw))
-		exact.UseNumber()
-		*d = Document{}
-		if err := exact.Decode(d); err != nil {
-			return err
-		}
-		objects := []map[string]any{d.DriverInfo, d.Properties, d.InstanceInfo, d.TargetRAID}
-		for _, t := range d.Targets {
-			objects = append(objects, t.Properties)
-		}
-		for _, m := range objects {
-			for name, v := range m {
-				m[name] = floats(v)
-			}
-		}
-		return nil
+func decode(raw []byte, d *Document) error {
+	err := json.Unmarshal(raw, d)
+	if !errors.As(err, new(*json.UnmarshalTypeError)) {
+		return err
 	}
-	return err
+	exact := json.NewDecoder(bytes.NewReader(raw))
+	exact.UseNumber()
+	*d = Document{}
+	if err := exact.Decode(d); err != nil {
+		return err
+	}
+	objects := []map[string]any{d.DriverInfo, d.Properties, d.InstanceInfo, d.TargetRAID}
+	for _, t := range d.Targets {
+		objects = append(objects, t.Properties)
+	}
+	for _, m := range objects {
+		for name, v := range m {
+			m[name] = floats(v)
+		}
+	}
+	return nil
 }
 
 // floats is v with each number that float64 has as one.
@@ -202,34 +222,30 @@ type Summary struct {
 	Ports  []Port `json:"ports"`
 	// ConsoleEnabled is the document's.
 	ConsoleEnabled bool `json:"console_enabled"`
+	// InstanceFiles is the document's.
+	InstanceFiles map[string]string `json:"instance_files"`
 }
 
 // Summary reads the document's summary and fails on what is no document of the node.
-func (p Posted) Summary(uuid string) (s Summary, err error) {
-	err = p.read(uuid, &s, func() string { return s.UUID })
-	return s, err
+func (p Posted) Summary(uuid string) (Summary, error) {
+	s, err := usually[Summary](string(p.node))
+	if err != nil {
+		return s, unread(uuid, err)
+	}
+	return s, names(s.UUID, uuid)
 }
 
 // RevisionOf reads a document's revision and nothing else of it, in one pass: central asks for it before each document that it writes.
-func RevisionOf(uuid string, body []byte) (revision int64, err error) {
-	var e struct {
-		Form int `json:"form"`
-		Node *struct {
-			UUID     string `json:"uuid"`
-			Revision int64  `json:"revision"`
-		} `json:"node"`
-	}
-	switch err = json.Unmarshal(body, &e); {
-	case err != nil:
-	case e.Form < 1 || e.Form > Format || e.Node == nil:
+func RevisionOf(uuid string, body []byte) (int64, error) {
+	e, err := usually[revised](string(body))
+	if err == nil && (e.Form < 1 || e.Form > Format || e.Node == nil) {
 		_, err = Open(body) // says what is wrong with it
 		if err == nil {
 			err = errors.New("it says nothing of its node")
 		}
-	case e.Node.UUID != uuid:
-		err = fmt.Errorf("%w: %q, its key that of %q", ErrOther, e.Node.UUID, uuid)
-	default:
-		return e.Node.Revision, nil
 	}
-	return 0, fmt.Errorf("read the document of node %s: %w", uuid, err)
+	if err != nil {
+		return 0, unread(uuid, err)
+	}
+	return e.Node.Revision, names(e.Node.UUID, uuid)
 }

@@ -22,7 +22,7 @@ func full(t testing.TB) Document {
 		Interfaces: map[string]string{"power": "redfish", "boot": "ipxe"}, DriverInfo: map[string]any{"b": 1.5, "a": []any{"ü", nil, true}},
 		Properties: map[string]any{"cpus": 64.0}, InstanceInfo: map[string]any{"capabilities": map[string]any{}}, InstanceUUID: "i",
 		Traits: []string{"CUSTOM_GOLD"}, Ports: []Port{{UUID: someNode, Address: "52:54:00:00:00:01", PXEEnabled: true}, {}}, State: "active", Maintenance: true,
-		Fault: PowerFailure, AutomatedClean: &no, DisablePowerOff: true, Retired: true, Protected: true, ConsoleEnabled: true, Tenancy: "t", TargetRAID: map[string]any{"logical_disks": []any{}},
+		Fault: PowerFailure, AutomatedClean: &no, DisablePowerOff: true, Retired: true, Protected: true, PinnedSince: 7, ConsoleEnabled: true, Tenancy: "t", TargetRAID: map[string]any{"logical_disks": []any{}},
 		Kept: json.RawMessage(`{"session":7}`), Machine: smbios.System{UUID: someNode, Serial: "A1", SKU: "7"}, BootSet: "disk", InstanceFiles: map[string]string{"kernel": "sha256-1"}, DeployBootMode: "bios", SecureBootBefore: "on", LogMark: "7", Disks: json.RawMessage(`[["S1","0x1",7]]`), AgentSteps: json.RawMessage(`{"release":"1"}`), NetworkData: json.RawMessage(`{"links":[]}`),
 		Connectors: []Connector{{Type: "iqn", ID: "iqn.2026-11.org.example:m"}},
 		Targets:    []Target{{UUID: someNode, Type: "iscsi", VolumeID: "v", BootIndex: 1, Properties: map[string]any{"target_lun": 1.0}}}}
@@ -201,11 +201,18 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(body)
 	}
-	f.Add([]byte(`{"form":1,"node":{"uuid":"` + someNode + `","properties":{"n":1e999}}}`))
+	for _, text := range []string{`{"form":1,"node":{"uuid":"` + someNode + `","properties":{"n":1e999}}}`, `{"form":1,"Form":2,"node":{},"node":null}`,
+		`{"uuid":"a","UUID":"b","ports":[{"address":"x"}],"ports":[{"uuid":"y"}],"console_enabled":null}`, `{"form":-0,"node":{"revision":1.0}}`,
+		`{"node":{"uuid":"a"},"node":{"revision":1}}`, `{"ports":[{"uuid":"a"},{}],"ports":[{}]}`} {
+		f.Add([]byte(text))
+	}
 	key := someKey(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		verify(someNode, body, key)
 		formOf(body)
+		sameAsUsual[opened](t, body)
+		sameAsUsual[Summary](t, body)
+		sameAsUsual[revised](t, body)
 		d, err := Read(someNode, body)
 		if err != nil {
 			return
@@ -220,6 +227,39 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q became %q, then %q, %v", body, again, third, err)
 		}
 	})
+}
+
+// sameAsUsual holds that what is read in the usual form is what encoding/json reads.
+func sameAsUsual[T any, P interface {
+	*T
+	usual(string) bool
+}](t *testing.T, body []byte) {
+	t.Helper()
+	var got, want T
+	if !P(&got).usual(string(body)) {
+		return
+	}
+	if err := json.Unmarshal(body, &want); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as %+v; encoding/json reads %+v, %v", body, got, want, err)
+	}
+}
+
+// What Append writes is in the usual form: it is opened without reflection.
+func TestAppendWritesTheUsual(t *testing.T) {
+	d := ordinary()
+	body, err := d.AppendSigned(nil, someKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o opened
+	var s Summary
+	var r revised
+	if !o.usual(string(body)) || !s.usual(string(o.Node)) || !r.usual(string(body)) {
+		t.Errorf("%s is opened by encoding/json", body)
+	}
+	sameAsUsual[opened](t, body)
+	sameAsUsual[Summary](t, o.Node)
+	sameAsUsual[revised](t, body)
 }
 
 // ordinary is a document of ordinary size.

@@ -2,8 +2,8 @@
 // under <group>.<uuid> in the NODES bucket and held in memory by every rackd of
 // the node's conductor group.
 //
-// It may import protocol/provision, protocol/seal and protocol/smbios only. Only central writes the document. It is JSON: people
-// read it on the bus, and programs of other versions skip the fields that they do not know (document.go).
+// It may import protocol/jsontext, protocol/provision, protocol/seal and protocol/smbios only. Only central writes the document.
+// It is JSON: people read it on the bus, and programs of other versions skip the fields that they do not know (document.go).
 // Secrets inside DriverInfo, InstanceInfo and the properties of Targets are sealed for the group (protocol/seal), and the whole
 // document bears a code made with the group's key (AppendSigned).
 package node
@@ -74,13 +74,18 @@ type Document struct {
 	// Kept is what the node's drivers reported to keep (hardware.Observation): whatever
 	// rackd asks them next, they find it here.
 	Kept json.RawMessage `json:"kept,omitempty"`
+	// PinnedSince is the node's revision at which an operator last asked to pin the BMC's key again (PinKey): keys that were pinned before
+	// do not count. 0: never.
+	PinnedSince int64 `json:"pinned_since,omitempty"`
 	// BootSet is the boot device that was set for all starts, by a flow for the instance or by a request; empty: none. Rackds look
 	// whether the BMC has it still.
 	BootSet string `json:"boot_set,omitempty"`
 	// LogMark is up to where the machine's event log is in the node's history; empty: nothing of it was told.
 	LogMark string `json:"log_mark,omitempty"`
-	// InstanceFiles are the files that the node's instance boots over the network: for each field of instance_info that names
-	// one, its id in the caches of the rack, so that it boots the same each time. Empty: the instance boots from a disk or a medium.
+	// InstanceFiles are the files that rackds serve to the machine of the node's instance: for each field of instance_info that
+	// names one, its id in the caches of the rack, so that it boots the same each time. Of media that rackds serve there are
+	// more (FileMedium). Under "root_uuid" is the file system that their kernel mounts as root, where that is on a disk. Empty: the
+	// instance boots from a disk, or from a medium that no rackd serves.
 	InstanceFiles map[string]string `json:"instance_files,omitempty"`
 	// DeployBootMode is the boot mode in which a flow has found the machine of a node that asks for none; empty: not known.
 	DeployBootMode string `json:"deploy_boot_mode,omitempty"`
@@ -105,6 +110,12 @@ type Document struct {
 // KeptKey is where driver_internal_info has what a node's drivers keep.
 const KeptKey = "driver_state"
 
+// PinKey is what driver_info says, as in redfish_verify_ca, to have the public key pinned that the BMC shows at first use.
+const PinKey = "pin"
+
+// PinnedSinceKey is where driver_internal_info has Document.PinnedSince, as text.
+const PinnedSinceKey = "bmc_keys_since"
+
 // MachineKey is where driver_internal_info has the machine that the last inspection has found (Document.Machine).
 const MachineKey = "machine"
 
@@ -122,6 +133,26 @@ const ClearedByKey = "instance_cleared_by"
 
 // These are where driver_internal_info has Document.InstanceFiles, Document.DeployBootMode and Document.SecureBootBefore.
 const InstanceFilesKey, DeployBootModeKey, SecureBootBeforeKey = "instance_files", "deploy_boot_mode", "secure_boot_before"
+
+// Keys of Document.InstanceFiles beside the fields of instance_info.
+const (
+	// FileMedium is the work that deployed an instance whose machine reads media from rackds. The addresses of these media are
+	// made of it.
+	FileMedium = "medium"
+	// FileMediumAt is the base URL of those media, as the BMC was told it last; empty: it was told none yet.
+	FileMediumAt = "medium_at"
+	// FileDrive is the SHA-256 of the instance's config drive, where that is one of those media.
+	FileDrive = "configdrive"
+)
+
+// DriveObject is the name that the instance's config drive has in the site's store for as long as the instance needs it there;
+// empty: it needs none. It is the name under which the work that deployed the instance has it.
+func DriveObject(files map[string]string) string {
+	if files[FileDrive] == "" {
+		return ""
+	}
+	return files[FileMedium]
+}
 
 // Port is a network interface of a node.
 type Port struct {

@@ -39,7 +39,7 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 		js.say("flow control of its own consumers", "$JS.FC."+s.name+".>")
 	}
 	js.say("renew its lease", alive.subjects+bus.MemberKey(group, name))
-	js.say("say that its lease was renewed", bus.BeatSubject(group, name))
+	js.say("say that its lease was renewed, or that another one has run out", bus.BeatSubject(group, name))
 	inbox := "_INBOX.rackd." + bus.GroupToken(name)
 	hear := []Rule{{inbox + ".>", "hear answers"}, {bus.AskSubject(group, name), "answer central's questions"}}
 	for _, g := range append([]string{group}, failoverOf...) {

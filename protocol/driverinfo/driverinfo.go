@@ -1,0 +1,114 @@
+// Package driverinfo judges single values of a node's driver_info: those that are wrong whatever else the node says, such as a
+// port that is no number. Central refuses them when they are set, and rackds find them in `validate`, in the same words.
+//
+// It imports nothing of the project. Invariants:
+//   - A missing value is never wrong: clients set fields in any order.
+//   - A field is judged only where an interface of the node reads it, and only by what this one value can tell.
+//   - A refusal names no secret.
+//
+// What depends on several fields, on files or on networks of a rack is for the drivers alone. A field without a rule here is
+// judged by its driver. A test of rackd/drivers compares each sentence with what the drivers' Validate says.
+package driverinfo
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Info is what the rules see of a node.
+type Info struct {
+	UUID, Driver string
+	Fields       map[string]any // driver_info
+}
+
+// text is a value as text, empty for none.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	return fmt.Sprint(v)
+}
+
+func (i Info) text(field string) string { return text(i.Fields[field]) }
+
+// rule is for the fields of one name that some interfaces read.
+type rule struct {
+	// readers are the interfaces that read the field, by their names, of whatever kind.
+	readers []string
+	// reads reports whether they do for this node; nil: always.
+	reads func(Info) bool
+	// wrong says what is wrong with a text that is not empty; empty: nothing that it can tell.
+	wrong func(field, text, uuid string) string
+}
+
+// Wrong says what is wrong with the value of a field that one of the readers reads; empty: nothing.
+func Wrong(reader, field, text, uuid string) string {
+	if text == "" {
+		return ""
+	}
+	for _, r := range rules[field] {
+		if slices.Contains(r.readers, reader) {
+			return r.wrong(field, text, uuid)
+		}
+	}
+	return ""
+}
+
+// NewlyWrong says what is wrong with the fields of n that differ from those before, as far as the interfaces read them.
+// interfaces are names by kind. except is a value that stands for one that is not told.
+func NewlyWrong(n Info, before map[string]any, interfaces map[string]string, except string) (wrong []string) {
+	for _, field := range slices.Sorted(maps.Keys(n.Fields)) {
+		known := rules[field]
+		if len(known) == 0 {
+			continue
+		}
+		value := n.Fields[field]
+		said := text(value)
+		if was, had := before[field]; said == "" || said == except || had && reflect.DeepEqual(was, value) {
+			continue
+		}
+		for _, r := range known {
+			if !readBy(r, n.Driver, interfaces) || r.reads != nil && !r.reads(n) {
+				continue
+			}
+			if why := r.wrong(field, said, n.UUID); why != "" && !slices.Contains(wrong, why) {
+				wrong = append(wrong, why)
+			}
+		}
+	}
+	return wrong
+}
+
+func readBy(r rule, driver string, interfaces map[string]string) bool {
+	for kind, name := range interfaces {
+		if slices.Contains(r.readers, Reader(driver, kind, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownConsoles are the drivers whose consoles read their own fields, whatever the interface's name says, with the reader of those.
+var ownConsoles = map[string]string{"irmc": "irmc", "ilo": "ilo", "ilo5": "ilo"}
+
+// Reader is the name by which rules know an interface of a hardware type. The console ipmitool-socat of an iRMC reads irmc_address.
+func Reader(driver, kind, name string) string {
+	if own := ownConsoles[driver]; own != "" && kind == "console" && name != "no-console" {
+		return own
+	}
+	return name
+}
+
+// Each calls do for each rule: a field and the names of the interfaces that read it.
+func Each(do func(field string, readers []string)) {
+	for field, list := range rules {
+		for _, r := range list {
+			do(field, r.readers)
+		}
+	}
+}
