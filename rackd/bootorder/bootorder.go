@@ -81,6 +81,8 @@ type Volume struct {
 	URIs []string
 	// User and Secret are those of CHAP; empty: the target asks for none.
 	User, Secret string
+	// TargetUser and TargetSecret are what the target shows in its turn; empty: it need not.
+	TargetUser, TargetSecret string
 }
 
 // FromVolumes attaches volumes and boots the first.

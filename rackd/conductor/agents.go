@@ -47,10 +47,7 @@ func (c *Conductor) LookupAgent(q ask.Lookup) (agentapi.LookupReply, error) {
 		r.Phase("address of another node", fmt.Sprintf("the machine has an address that a port of %s has: an operator should delete that port", strings.Join(others, " and ")))
 	}
 	r.Nudge()
-	located := false
-	if hw, err := c.cfg.Hardware.Resolve(n); err == nil {
-		_, located = hw.Management().(driver.Located)
-	}
+	_, located := c.cfg.Hardware.ManagementOf(n).(driver.Located)
 	return agentapi.LookupReply{
 		Node: agentapi.Shown(n.UUID, n.Properties, n.InstanceInfo),
 		Config: agentapi.LookupConfig{HeartbeatTimeout: int(c.cfg.HeartbeatTimeout / time.Second), AgentTokenRequired: true, SkipBMCDetect: located,

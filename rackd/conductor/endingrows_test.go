@@ -50,6 +50,26 @@ var endings = []ending{
 		differs: "Ironic fails the deploy"},
 	{flow: "deploy", end: "a hold in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, args: named("hold"), holds: true},
 	{flow: "deploy", end: "abort of a hold in the ramdisk", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, args: named("hold"), abort: 10 * time.Minute},
+	{flow: "deploy", end: "failure when the instance is to boot", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, fails: "boot_instance"},
+	{flow: "deploy of a CD", end: "success", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD},
+	{flow: "deploy of a CD", end: "failure when the instance is to boot", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, fails: "deploy"},
+	{flow: "deploy of a CD", end: "abort when the instance is to boot", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, abort: 30 * time.Second},
+	{flow: "deploy of a CD", end: "takeover when the instance is to boot, and failure", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, fails: "deploy", dies: 30 * time.Second},
+	{flow: "deploy of a CD", end: "failure, the BMC switches nothing off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, fails: "deploy", faults: faults{staysOn: always}},
+	{flow: "deploy of a CD", end: "failure, the BMC does not eject", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, fails: "deploy", faults: faults{keeps: always}},
+	{flow: "deploy of a CD", end: "failure with disable_power_off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onCD, starts: itsDisk, fails: "deploy", noOff: true},
+	{flow: "deploy of a volume", end: "success", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume},
+	{flow: "deploy of a volume", end: "failure before the instance's boot is prepared", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, fails: "deploy"},
+	{flow: "deploy of a volume", end: "failure before the machine is on", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, fails: "prepare_instance_boot"},
+	{flow: "deploy of a volume", end: "failure when the firmware is to log in", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, fails: "boot_instance"},
+	{flow: "deploy of a volume", end: "deadline when the firmware is to log in", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, hangs: "boot_instance"},
+	{flow: "deploy of a volume", end: "abort when the firmware is to log in", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, abort: 150 * time.Second},
+	{flow: "deploy of a volume", end: "failure, the BMC switches nothing off", verb: work.Deploy, entry: provision.Deploying, from: provision.Available, live: onVolume, fails: "boot_instance", faults: faults{staysOn: always}},
+	{flow: "rebuild of a CD", end: "refused by the rack", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, live: onCD, starts: anInstance, invalid: true, differs: "the same"},
+	{flow: "rebuild of a CD", end: "failure when the instance is to boot", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, live: onCD, starts: anInstance, fails: "deploy"},
+	{flow: "undeploy of a CD", end: "success, without cleaning", verb: work.Delete, entry: provision.Deleting, from: provision.Active, live: onCD, starts: anInstance, unclean: true},
+	{flow: "service of a volume", end: "failure in the ramdisk", verb: work.Service, entry: provision.Servicing, from: provision.Active, live: onVolume, starts: anInstance, args: named("tool"), fails: "tool"},
+	{flow: "rescue of a volume", end: "failure in the ramdisk", verb: work.Rescue, entry: provision.Rescuing, from: provision.Active, live: onVolume, starts: anInstance, fails: "rescue"},
 	{flow: "rebuild", end: "success", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance},
 	{flow: "rebuild", end: "refused by the rack", verb: work.Rebuild, entry: provision.Deploying, from: provision.Active, starts: anInstance, invalid: true,
 		differs: "Ironic says deploy failed: here the instance runs, and deploy failed invites to delete it"},
@@ -202,16 +222,19 @@ const flowsHead = `# How flows end
 
 Generated from ` + "`rackd/conductor`" + ` by ` + "`make docs`" + `; do not edit. A test plays each row on a scripted machine and holds this page against what it saw.
 
-Six rules decide what becomes of the machine.
+Seven rules decide what becomes of the machine.
 
 - **Judged before it is touched.** Central asks the rack before it accepts a request: what speaks against the interfaces, the boot or the steps is
   a 400. A step that only the ramdisk's agent may have is judged when the agent is asked; a rebuild and a service judge it by
   what that ramdisk has told before, if it has. Where the rack cannot be asked, its work judges the same first.
   An undeploy takes the instance off whatever the node's fields say; the boot of its cleaning is judged after that.
-- **Power is left alone where this flow has not booted the machine.** A failure switches off what the flow has booted into the ramdisk. A service that failed leaves
+- **Power is left alone where this flow has neither booted the machine nor made its instance boot.** A failure switches off what the flow has booted into the ramdisk. A service that failed leaves
   its machine in the ramdisk, for an operator to look at, unless that runs from a medium.
 - **The ramdisk's boot is taken back, whichever way the flow ends** ([decision 87](decisions/087-every-way-out-is-clean.md)). A medium is ejected that this flow inserted,
   and no other. The machine is off before, for it may read from the medium; with ` + "`disable_power_off`" + ` it may not be.
+- **The boot of an instance that is not to be is taken back** ([decision 139](decisions/139-no-boot-of-an-instance-that-is-not-to-be.md)). A deploy may fail or be aborted once
+  it has made its instance boot. Then it leaves no medium in a CD drive, no volume in the firmware, and neither as boot device, and its machine is off. A rebuild that has booted the
+  ramdisk takes back the boot of the instance before it, too. Rescues, services and adoptions leave an instance's medium and volume alone.
 - **An owner's images go with the instance.** An undeploy takes out what is in any virtual drive, also what an operator has put in there. It fails if an
   image stays. Where the BMC does not list its drives, the history says so.
 - **The instance's system ends with the instance**, for the machine is switched off. With ` + "`disable_power_off`" + ` only the boot into the ramdisk of a
@@ -227,9 +250,9 @@ is taken back. It boots what its disk holds: after an undeploy that may be what 
 the agent's step may go on there.
 
 "Boots next" is what a boot from the network or from a medium gets. "Medium" is the ramdisk's; the rows are those of a boot interface that inserts one unless they
-say otherwise. Where the ramdisk comes from the network the rest is the same. A dash means that the flow has none.
+say otherwise. In the rows of instances on a CD or a volume it is the instance's: a CD is in its drive, or the volume in the firmware, with the boot device that it needs. Where the ramdisk comes from the network the rest is the same. A dash means that the flow has none.
 
-A BMC that refuses or is silent keeps no flow from its end. The rack tries for 40 s to switch the machine off, and as long to eject. What it could not do stands in last_error, and
+A BMC that refuses or is silent keeps no flow from its end. The rack tries for 40 s to switch the machine off, as long to eject, and as long to take back the instance's boot. What it could not do stands in last_error, and
 in the history as ` + "`not cleaned up`" + `. It is not tried again later: the node is its operator's then, and the next flow replaces the medium or ejects it.
 
 A machine that was asked to switch on, and is off when its flow ends, may still come on: some BMCs carry out the order minutes later. The rack looks for 150 s,

@@ -41,12 +41,23 @@ type stage struct {
 	gets    string // what a boot gets: "ramdisk", "instance", or empty
 	readied bool   // the ramdisk was prepared
 	taken   bool   // the instance's boot was taken back
+	live    live   // what its instance is
+	told    string // what makes it boot its instance (the CD, the volume's target, the disk as boot device): "in", "out", or empty
+	begun   bool   // this flow has made it so, or has begun to
 	rescued bool   // a rescue before has left the machine in the ramdisk
 	cleaned int    // how often it was cleaned up since
 	pulled  bool   // a medium was taken out of a machine that ran from it
 }
 
-// faults are those of a BMC once the machine runs the ramdisk.
+// live is what an instance is that is no image on the machine's disk: no ramdisk is booted to deploy it.
+type live string
+
+const (
+	onCD     live = "CD"
+	onVolume live = "volume"
+)
+
+// faults are those of a BMC once the machine runs the ramdisk, or a live instance that the flow has started.
 type faults struct {
 	staysOn int  // how many orders to switch off it refuses
 	keeps   int  // how many orders to eject the medium, or to take the boot back, it refuses
@@ -57,6 +68,8 @@ type faults struct {
 type byMedium struct{ *stage }
 
 func (byMedium) BootsFromMedium() bool { return true }
+
+func (b byMedium) InstanceOnMedium(*node.Document, map[string]string) bool { return b.live == onCD }
 
 func (b byMedium) Validate(*node.Document) error {
 	if b.noBoot {
@@ -95,7 +108,7 @@ func (s *stage) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 }
 
 func (s *stage) PrepareInstance(_ context.Context, t *driver.Task) error {
-	t.Facts[driver.FactBoot], s.gets = driver.BootInstance, "instance"
+	t.Facts[driver.FactBoot], s.gets, s.told, s.begun = driver.BootInstance, "instance", "in", true
 	if s.medium != "" {
 		s.medium = "out"
 	}
@@ -104,7 +117,15 @@ func (s *stage) PrepareInstance(_ context.Context, t *driver.Task) error {
 
 func (s *stage) CleanUpInstance(_ context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	s.gets, s.taken = "", true
+	if err := t.Fence.Check(); err != nil {
+		return err
+	}
+	if s.begun && s.faults.keeps > 0 {
+		s.faults.keeps--
+		return errors.New("the drive does not open")
+	}
+	s.pulled = s.pulled || s.live == onCD && !s.network && s.told == "in" && s.runs == anInstance
+	s.gets, s.taken, s.told = "", true, "out"
 	return nil
 }
 
@@ -123,7 +144,8 @@ func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, 
 		}
 		return errors.New("the BMC refuses it")
 	}
-	if target == driver.PowerOff && s.runs == aRamdisk && s.faults.staysOn > 0 {
+	ours := s.runs == aRamdisk || s.live != "" && s.begun && s.runs == anInstance
+	if target == driver.PowerOff && ours && s.faults.staysOn > 0 {
 		s.faults.staysOn--
 		return cmp.Or(f.Check(), errors.New("the BMC refuses it"))
 	}
@@ -133,7 +155,6 @@ func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, 
 	if err := s.machine.SetPower(ctx, f, n, target); err != nil {
 		return err
 	}
-	wasRamdisk := s.runs == aRamdisk
 	s.moved, s.runs = true, ""
 	if s.machine.power == driver.PowerOn {
 		s.runs = map[string]string{"": itsDisk}[s.gets]
@@ -141,7 +162,7 @@ func (s *stage) SetPower(ctx context.Context, f driver.Fence, n *node.Document, 
 			s.runs = "the " + s.gets
 		}
 	}
-	if s.faults.lost && wasRamdisk {
+	if s.faults.lost && ours {
 		s.faults.lost = false
 		return driver.ErrUnknown
 	}
@@ -205,12 +226,19 @@ func (s *stage) up(kind, name string, priority int) driver.Step {
 }
 
 func (s *stage) DeploySteps(*node.Document) []driver.Step {
+	switch s.live {
+	case onCD:
+		return []driver.Step{s.step("deploy", "deploy", 100, s.off, driver.Prepares, s.PrepareInstance, s.on)}
+	case onVolume:
+		return []driver.Step{s.step("deploy", "deploy", 100, s.off), s.step("deploy", "prepare_instance_boot", 60, driver.Prepares, s.PrepareInstance),
+			s.step("deploy", "boot_instance", 20, s.on)}
+	}
 	fetch := s.step("deploy", "fetch_image", 110)
 	fetch.Apart = true
 	up := s.up("deploy", "deploy", 100)
 	up.Discovers = true
 	return []driver.Step{fetch, up, s.step("deploy", "write_image", 80),
-		s.step("deploy", "boot_instance", 20, s.off, s.PrepareInstance, s.on)}
+		s.step("deploy", "boot_instance", 20, s.off, driver.Prepares, s.PrepareInstance, s.on)}
 }
 
 func (s *stage) TearDownSteps(*node.Document) []driver.Step {
@@ -294,6 +322,7 @@ type ending struct {
 	holds     bool          // it ends in a hold of the operator's, whose work stays open
 	later     bool          // central shows the abort once the flow has ended
 	network   bool          // the ramdisk comes from the network
+	live      live          // what the instance is
 	faults    faults        // of the BMC once the machine runs the ramdisk
 	diesAt    string        // the failpoint at which the owner dies, and the end of its detail if that counts
 	starts    string        // what the machine runs before; empty: it is off
@@ -337,7 +366,7 @@ func (s *stage) hardware(t *testing.T, outOfBand bool) *driver.Registry {
 // perform lets a flow end so, in a bubble.
 func perform(t *testing.T, e ending) (*stage, *shelf) {
 	t.Helper()
-	m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, once: e.once, hangs: e.hangs, uncut: e.uncut, runs: e.starts, network: e.network, deaf: e.deaf, noBoot: e.noBoot, faults: e.faults}
+	m := &stage{machine: &machine{power: driver.PowerOff}, fails: e.fails, once: e.once, hangs: e.hangs, uncut: e.uncut, runs: e.starts, network: e.network, live: e.live, deaf: e.deaf, noBoot: e.noBoot, faults: e.faults}
 	if e.starts != "" {
 		m.machine.power = driver.PowerOn
 	}
@@ -352,7 +381,7 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	}
 	switch e.starts {
 	case anInstance:
-		m.gets = "instance"
+		m.gets, m.told = "instance", "in"
 	case aRamdisk:
 		m.gets, m.medium, m.rescued = "ramdisk", "in", true
 	}
@@ -447,7 +476,10 @@ func (s *stage) ofMachine() []string {
 		agent = "gone"
 	}
 	medium := s.medium
-	if medium == "" {
+	switch {
+	case s.live != "" && s.told != "":
+		medium = fmt.Sprintf("the instance's %s: %s", s.live, s.told)
+	case medium == "":
 		medium = "–"
 	}
 	return []string{power, boot, medium, agent}

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -102,10 +103,13 @@ func (c *Conductor) SawHardware(ctx context.Context, n *node.Document, hw *drive
 	reading, cancel := context.WithTimeout(ctx, seeWithin)
 	o := c.flows.ReadBoot(reading, hw, n)
 	cancel()
-	if o.Empty() {
-		return nil
+	// What drivers keep may come of the reads, as the key of a BMC that was talked to for the first time.
+	hw.Remember(n, &o)
+	last := c.lastTold(n.UUID)
+	if o.Kept != nil && last.kept == maphash.Bytes(keptSeed, o.Kept) && c.age()-last.keptAt < int32(keptAgain/time.Second) {
+		o.Kept = nil // on its way into the document
 	}
-	if c.lastTold(n.UUID).boot == seenOf(o) {
+	if o.Kept == nil && (o.Empty() || last.boot == seenOf(o)) {
 		return nil
 	}
 	err := c.TellHardware(ctx, n, &o)

@@ -487,4 +487,5 @@ func TestAFailureInMaintenanceSendsNothing(t *testing.T) {
 // fromMedium is a machine whose ramdisk runs from a medium: a service that failed leaves it off.
 type fromMedium struct{ *machine }
 
-func (fromMedium) BootsFromMedium() bool { return true }
+func (fromMedium) BootsFromMedium() bool                                   { return true }
+func (fromMedium) InstanceOnMedium(*node.Document, map[string]string) bool { return false }

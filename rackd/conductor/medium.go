@@ -1,7 +1,11 @@
 package conductor
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -10,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/bootorder"
+	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -18,10 +23,18 @@ type MediumOrder struct {
 	Node   *node.Document
 	State  provision.State
 	Load   bootorder.Load
-	BootID string
+	BootID string // empty: the medium is an instance's
 }
 
 const mediumPurpose = "ramdisk medium"
+
+// The purposes of codes of an instance's media. Who was given one of the media is not given the other.
+var instancePurposes = map[driver.InstancePart]string{driver.InstanceBoot: "instance medium", driver.InstanceDrive: "instance config drive"}
+
+// InstanceCode names a medium of the instance that a work has deployed, in its URL.
+func InstanceCode(key *seal.Key, node, work string, part driver.InstancePart) string {
+	return base64.RawURLEncoding.EncodeToString(key.Code(instancePurposes[part], []byte(node), []byte(work)))
+}
 
 // MediumCode names the medium of one boot in its URL. Who was given it may read the medium, and so learns the id of the boot; it
 // says neither that nor the token.
@@ -35,7 +48,7 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 	n := c.cfg.Documents.Node(id)
 	w := c.cfg.Documents.Work(id)
 	given, err := base64.RawURLEncoding.Strict().DecodeString(code)
-	if n == nil || w == nil || err != nil {
+	if n == nil || err != nil {
 		return o, false
 	}
 	key := c.cfg.Keys.Of(n.Group)
@@ -43,8 +56,11 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 	if key == nil || err != nil {
 		return o, false
 	}
+	if m, found := c.instanceMedium(n, hw, key, given); found {
+		return m, true
+	}
 	maker, makes := hw.Boot().(driver.MediumMaker)
-	if !makes {
+	if !makes || w == nil {
 		return o, false
 	}
 	root, facts := w.Doc.Root(), w.Doc.Checkpoint.Facts
@@ -79,4 +95,95 @@ func (c *Conductor) static(n *node.Document) []netip.Addr {
 		return nil
 	}
 	return networkdata.Addresses(list)
+}
+
+// instance are the facts by which the media of a node's instance answer now; ok is false where they do not. An instance has them from when
+// its deploy tells its BMC of them, as long as it is what the machine is to boot.
+func (c *Conductor) instance(n *node.Document) (facts map[string]string, ok bool) {
+	state, open := c.state(n)
+	w := c.cfg.Documents.Work(n.UUID)
+	if w != nil && w.Doc.Generation >= n.Generation {
+		facts = w.Doc.Checkpoint.Facts // also of one that has ended: the node's document may not show its end yet
+	}
+	ok = state == provision.Active || open && facts[driver.FactBoot] == driver.BootInstance
+	if r := c.runner(n.UUID); r != nil {
+		if now, told := r.InstanceFacts(); told {
+			return now, now[driver.FactBoot] == driver.BootInstance
+		}
+	}
+	return facts, ok
+}
+
+// instanceMedium is the medium that an instance boots from, if a code is its.
+func (c *Conductor) instanceMedium(n *node.Document, hw *driver.Hardware, key *seal.Key, given []byte) (o MediumOrder, ok bool) {
+	maker, makes := hw.Boot().(driver.InstanceMediumMaker)
+	if !makes {
+		return o, false
+	}
+	facts, ok := c.instance(n)
+	work, _ := maker.InstanceMedia(n, facts)
+	if !ok || work == "" || !key.CodeFits(given, instancePurposes[driver.InstanceBoot], []byte(n.UUID), []byte(work)) {
+		return o, false
+	}
+	o.Node = driver.WithBootMode(n, facts)
+	o.State, _ = c.state(n)
+	o.Load, ok = maker.InstanceMedium(o.Node, facts)
+	return o, ok
+}
+
+// ErrNoDrive means that no node has an instance with a config drive by that code now.
+var ErrNoDrive = errors.New("no instance has a config drive with this code now")
+
+// InstanceDrive is the config drive that the code names, and its SHA-256. It is read by open, which is called while the instance has
+// it. Each rackd of the group gets the same one, or an error: it has to be the one that the deploy was given.
+func (c *Conductor) InstanceDrive(ctx context.Context, id, code string) (sum string, open func() ([]byte, error), err error) {
+	n := c.cfg.Documents.Node(id)
+	given, err := base64.RawURLEncoding.Strict().DecodeString(code)
+	if n == nil || err != nil {
+		return "", nil, ErrNoDrive
+	}
+	key := c.cfg.Keys.Of(n.Group)
+	hw, err := c.cfg.Hardware.Resolve(n)
+	if key == nil || err != nil {
+		return "", nil, ErrNoDrive
+	}
+	maker, makes := hw.Boot().(driver.InstanceMediumMaker)
+	if !makes {
+		return "", nil, ErrNoDrive
+	}
+	facts, ok := c.instance(n)
+	work, sum := maker.InstanceMedia(n, facts)
+	if !ok || work == "" || sum == "" || !key.CodeFits(given, instancePurposes[driver.InstanceDrive], []byte(id), []byte(work)) {
+		return "", nil, ErrNoDrive
+	}
+	ctx = context.WithoutCancel(ctx) // others may wait for the same reading
+	return sum, func() ([]byte, error) { return c.readDrive(ctx, n, key, work, sum) }, nil
+}
+
+// readDrive reads an instance's config drive from the site's store. The work stands in the node's document, which is central's.
+func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.Key, work, sum string) ([]byte, error) {
+	sealed, err := c.cfg.Documents.ConfigDrive(ctx, work)
+	if err != nil {
+		return nil, fmt.Errorf("read the config drive: %w", err)
+	}
+	input, err := key.Open(seal.Label{Kind: seal.SentDrive, Of: n.UUID, Work: work}, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open the config drive: %w", err)
+	}
+	instance := n.InstanceUUID
+	if instance == "" {
+		instance = n.UUID
+	}
+	text, err := c.cfg.BuildDrive(ctx, input, instance, n.Name)
+	if err != nil {
+		return nil, fmt.Errorf("make the config drive: %w", err)
+	}
+	image, err := configdrive.Image(text)
+	if err != nil {
+		return nil, err
+	}
+	if is := sha256.Sum256(image); hex.EncodeToString(is[:]) != sum {
+		return nil, errors.New("the config drive is another than the one that the deploy was given: its address gives another, or the node's name has changed")
+	}
+	return image, nil
 }

@@ -27,6 +27,11 @@ func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
 	return base + "/" + MediumCode(testKey, node, root, boot), nil
 }
 
+func (mediaAt) CheckInstance(*node.Document, bootorder.Load) error { return nil }
+func (m mediaAt) InstanceURL(base, _, node, work string, part driver.InstancePart) (string, error) {
+	return base + "/" + InstanceCode(testKey, node, work, part), nil
+}
+
 // byMadeMedium is a machine whose ramdisk boots from a medium that rackd makes.
 type byMadeMedium struct{ *machine }
 

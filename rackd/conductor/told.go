@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"hash/maphash"
 	"time"
 	"unique"
 
@@ -16,6 +17,9 @@ type told struct {
 	// forced is how often another state was reported since, for central to correct.
 	forced uint8
 	boot   bootSeen
+	// kept is the sum of what the drivers keep of the node, and keptAt is when that was told, as at is.
+	kept   uint64
+	keptAt int32
 	// at is when power was told, since the conductor was made. It is small: there is one for each
 	// node.
 	at int32
@@ -25,6 +29,12 @@ type told struct {
 // have been lost, and the row would stay wrong until the power changes. In this time an idle
 // node costs the WAN one event, which is told in well under 1 KiB.
 const powerAgain = 6 * time.Hour
+
+// keptAgain is how long the node's document may take to show what the drivers keep, before it is told again.
+const keptAgain = time.Minute
+
+// keptSeed is of this process: sums are compared here alone.
+var keptSeed = maphash.MakeSeed()
 
 // age returns for how long the conductor has existed, by the monotonic clock, in seconds.
 func (c *Conductor) age() int32 { return int32(time.Since(c.made) / time.Second) }
@@ -94,6 +104,13 @@ func (c *Conductor) forgetPower(e work.Event) {
 
 // noteHardware remembers what o told, unless err leaves open whether it did.
 func (c *Conductor) noteHardware(node string, o *hardware.Observation, err error) {
+	if o.Kept != nil {
+		c.note(node, func(t *told) {
+			if t.kept = 0; err == nil {
+				t.kept, t.keptAt = maphash.Bytes(keptSeed, o.Kept), c.age()
+			}
+		})
+	}
 	seen := seenOf(*o)
 	if seen == (bootSeen{}) {
 		return

@@ -79,6 +79,65 @@ func TestHealthIsToldAgain(t *testing.T) {
 	})
 }
 
+// keeping keeps something of each node that no document shows yet.
+type keeping struct{}
+
+func (keeping) Kept(*node.Document) json.RawMessage { return json.RawMessage(`{"bmc_keys":"k"}`) }
+
+// What drivers keep of an idle machine is told once, and again while the document does not show it.
+func TestWhatDriversKeepOfIdleMachinesIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), nil, func(c *Config) {
+			named := []driver.Named{{Name: "m", Impl: &machine{power: driver.PowerOn}}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Keeper: keeping{}, Interfaces: map[string][]driver.Named{
+				"power": named, "management": named, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		})
+		defer kill()
+		synctest.Wait()
+		n, hw, err := c.Idle(nodeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func(when string, want int) {
+			t.Helper()
+			s.mu.Lock()
+			s.events = nil
+			s.mu.Unlock()
+			for range 2 {
+				if err := c.SawHardware(t.Context(), n, hw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told := 0
+			for _, e := range s.events {
+				if e.Hardware != nil && string(e.Hardware.Kept) == `{"bmc_keys":"k"}` {
+					told++
+				}
+			}
+			if told != want {
+				t.Errorf("%s: told %d times, want %d", when, told, want)
+			}
+		}
+		look("at first", 1)
+		look("just after it", 0)
+		<-time.After(keptAgain)
+		look("when the document has not shown it for long", 1)
+		<-time.After(keptAgain)
+		s.cut = true
+		if err := c.SawHardware(t.Context(), n, hw); err == nil {
+			t.Error("told although the bus does not answer")
+		}
+		s.cut = false
+		look("when the bus may not have taken it", 1)
+	})
+}
+
 // A power state is told again now and then, for the event that told it may have been lost. That
 // costs the WAN next to nothing.
 func TestPowerIsToldAgainNowAndThen(t *testing.T) {

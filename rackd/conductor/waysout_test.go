@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,35 +15,49 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// wayOut is a flow in its ramdisk, and the step in which it is then.
+// wayOut is a flow in its ramdisk or, of a live instance, in the boot of that, and the step in which it is then.
 type wayOut struct {
 	verb        work.Verb
 	entry, from provision.State
 	args        work.Args
 	step        string
-	inRamdisk   time.Duration // when it certainly runs that step
+	inStep      time.Duration // when it certainly runs that step
+	live        live
 }
 
 var inTheRamdisk = []wayOut{
-	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "write_image", 150 * time.Second},
-	{work.Rebuild, provision.Deploying, provision.Active, work.Args{}, "write_image", 150 * time.Second},
-	{work.Provide, provision.Cleaning, provision.Manageable, work.Args{}, "erase", 90 * time.Second},
-	{work.Clean, provision.Cleaning, provision.Manageable, named("erase"), "erase", 90 * time.Second},
-	{work.Delete, provision.Deleting, provision.Active, work.Args{}, "erase", 150 * time.Second},
-	{work.Inspect, provision.Inspecting, provision.Manageable, work.Args{}, "boot_ramdisk", 30 * time.Second},
-	{work.Rescue, provision.Rescuing, provision.Active, work.Args{}, "rescue", 30 * time.Second},
-	{work.Service, provision.Servicing, provision.Active, named("tool"), "tool", 90 * time.Second},
+	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "write_image", 150 * time.Second, ""},
+	{work.Rebuild, provision.Deploying, provision.Active, work.Args{}, "write_image", 150 * time.Second, ""},
+	{work.Provide, provision.Cleaning, provision.Manageable, work.Args{}, "erase", 90 * time.Second, ""},
+	{work.Clean, provision.Cleaning, provision.Manageable, named("erase"), "erase", 90 * time.Second, ""},
+	{work.Delete, provision.Deleting, provision.Active, work.Args{}, "erase", 150 * time.Second, ""},
+	{work.Inspect, provision.Inspecting, provision.Manageable, work.Args{}, "boot_ramdisk", 30 * time.Second, ""},
+	{work.Rescue, provision.Rescuing, provision.Active, work.Args{}, "rescue", 30 * time.Second, ""},
+	{work.Rescue, provision.Rescuing, provision.Active, work.Args{}, "rescue", 30 * time.Second, onVolume},
+	{work.Service, provision.Servicing, provision.Active, named("tool"), "tool", 90 * time.Second, ""},
+	{work.Service, provision.Servicing, provision.Active, named("tool"), "tool", 90 * time.Second, onVolume},
 }
 
-// ways are how a flow ends badly that runs in the ramdisk.
+// inTheInstance are the deploys whose instance is to boot, or is about to.
+var inTheInstance = []wayOut{
+	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "boot_instance", 210 * time.Second, ""},
+	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "deploy", 30 * time.Second, onCD},
+	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "prepare_instance_boot", 90 * time.Second, onVolume},
+	{work.Deploy, provision.Deploying, provision.Available, work.Args{}, "boot_instance", 150 * time.Second, onVolume},
+	{work.Rebuild, provision.Deploying, provision.Active, work.Args{}, "boot_instance", 210 * time.Second, ""},
+	{work.Rebuild, provision.Deploying, provision.Active, work.Args{}, "deploy", 30 * time.Second, onCD},
+	{work.Rebuild, provision.Deploying, provision.Active, work.Args{}, "boot_instance", 150 * time.Second, onVolume},
+}
+
+// ways are how a flow ends badly.
 var ways = map[string]func(w wayOut, e *ending){
 	"failure":                        func(w wayOut, e *ending) { e.fails = w.step },
 	"deadline":                       func(w wayOut, e *ending) { e.hangs = w.step },
-	"takeover, then failure":         func(w wayOut, e *ending) { e.fails, e.dies = w.step, w.inRamdisk },
-	"abort":                          func(w wayOut, e *ending) { e.abort = w.inRamdisk },
-	"abort, shown when it has ended": func(w wayOut, e *ending) { e.abort, e.later = w.inRamdisk, true },
-	"abort of a step that fails":     func(w wayOut, e *ending) { e.abort, e.uncut, e.fails = w.inRamdisk, w.step, w.step },
-	"takeover, then abort":           func(w wayOut, e *ending) { e.dies, e.abort = w.inRamdisk, 10*time.Second },
+	"takeover, then failure":         func(w wayOut, e *ending) { e.fails, e.dies = w.step, w.inStep },
+	"abort":                          func(w wayOut, e *ending) { e.abort = w.inStep },
+	"abort, shown when it has ended": func(w wayOut, e *ending) { e.abort, e.later = w.inStep, true },
+	"abort of a step that fails":     func(w wayOut, e *ending) { e.abort, e.uncut, e.fails = w.inStep, w.step, w.step },
+	"takeover, then abort":           func(w wayOut, e *ending) { e.dies, e.abort = w.inStep, 10*time.Second },
 }
 
 // deaths are the places of an end at which its rackd dies.
@@ -54,25 +69,32 @@ var bmcs = map[string]faults{
 	"refuses to switch off": {staysOn: always}, "refuses to eject": {keeps: always},
 }
 
-// A flow that has booted the ramdisk ends cleanly, by each boot interface, whatever its BMC does and whenever its rackd dies.
-// The ramdisk's boot is taken back, its medium is out once the machine is off, and what could not be done is told.
+// A flow that has booted the ramdisk, or made its instance boot, ends cleanly, by each boot interface, whatever its BMC does and whenever
+// its rackd dies. The ramdisk's boot is taken back, its medium is out once the machine is off, and what could not be done is told. An
+// instance that is not to be leaves no medium and no volume; the one that a rescue or a service was to spare keeps both.
 func TestEveryWayOutIsClean(t *testing.T) {
-	for _, w := range inTheRamdisk {
+	for i, w := range slices.Concat(inTheRamdisk, inTheInstance) {
 		for name, way := range ways {
 			for fault, f := range bmcs {
 				for _, network := range []bool{false, true} {
 					for _, at := range append([]string{""}, deaths...) {
-						e := ending{flow: string(w.verb), verb: w.verb, entry: w.entry, from: w.from, args: w.args, faults: f, network: network, diesAt: at,
-							end: fmt.Sprintf("%s, BMC %s, network boot %t, death at %q", name, fault, network, at)}
+						e := ending{flow: string(w.verb), verb: w.verb, entry: w.entry, from: w.from, args: w.args, faults: f, network: network, live: w.live, diesAt: at,
+							end: fmt.Sprintf("%s of %s, %s instance, BMC %s, network boot %t, death at %q", name, w.step, cmp.Or(w.live, "an image's"), fault, network, at)}
 						if w.from == provision.Active {
 							e.starts = anInstance
 						}
 						if way(w, &e); !e.comes() || !e.comesBy(at) {
 							continue
 						}
+						if w.step == "boot_instance" && w.live == "" && (f.staysOn > 0 || f.lost) {
+							continue // the step itself fails, before the instance is made to boot
+						}
 						synctest.Test(t, func(t *testing.T) {
-							m, s := perform(t, e)
-							e.judge(t, m, s)
+							if m, s := perform(t, e); i >= len(inTheRamdisk) {
+								e.judgeInstance(t, m, s)
+							} else {
+								e.judge(t, m, s)
+							}
 						})
 					}
 				}
@@ -148,11 +170,47 @@ func (e ending) judge(t *testing.T, m *stage, s *shelf) {
 	if e.abort > 0 && !strings.Contains(d.Result.Error, "abort") && e.fails == "" {
 		bad("the abort is not told")
 	}
+	if want := e.instanceStays(); m.told == "in" != want {
+		bad("its instance is %q in its firmware or drive, and stays: %t", m.told, want)
+	}
 	if failed := []provision.State{provision.DeployFail, provision.CleanFail, provision.InspectFail, provision.RescueFail, provision.ServiceFail}; !instance && !slices.Contains(failed, d.State) {
 		bad("the state is none of failure")
 	}
 	if d.Checkpoint.Leaving != nil {
 		bad("its end is still under way")
+	}
+}
+
+// instanceStays reports whether the machine is told to boot its instance after a flow that has failed in its ramdisk: one
+// that was to spare the instance, and one whose machine may run from the ramdisk's medium.
+func (e ending) instanceStays() bool {
+	return e.verb == work.Rescue || e.verb == work.Service || e.verb == work.Rebuild && e.faults.staysOn == always && !e.network
+}
+
+// judgeInstance is judge of a deploy that has made its instance boot.
+func (e ending) judgeInstance(t *testing.T, m *stage, s *shelf) {
+	t.Helper()
+	d := s.Work(nodeA).Doc
+	bad := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s, %s: %s; the machine runs %q, gets %q, is told %q, state %q: %+v", e.flow, e.end, fmt.Sprintf(format, args...), m.runs, m.gets, m.told, d.State, d.Result)
+	}
+	staysOn := e.faults.staysOn == always && m.runs != "" // one that was off needs no order
+	kept := staysOn && e.live == onCD && !e.network       // it may run from it
+	broken := staysOn || e.faults.keeps == always
+	switch {
+	case d.State != provision.DeployFail || d.Checkpoint.Leaving != nil:
+		bad("it has not ended as a deploy that failed")
+	case m.runs != "" && (!staysOn || m.runs != anInstance):
+		bad("it is on")
+	case (m.told == "in") != (kept || e.faults.keeps == always):
+		bad("its instance's medium or volume is %q", m.told)
+	case m.medium == "in":
+		bad("the ramdisk's medium is in")
+	case toldOf(s, "not cleaned up") != broken || strings.Contains(d.Result.Error, "could not be") != broken:
+		bad("want to be told of what was not done: %t", broken)
+	case e.abort > 0 && e.fails == "" && !strings.Contains(d.Result.Error, "abort"):
+		bad("the abort is not told")
 	}
 }
 
@@ -211,4 +269,26 @@ func TestAFailureIsNotTakenBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In maintenance a person may be at the machine: what a deploy that has failed has told it of its instance stays until that ends.
+func TestAnInstanceIsTakenBackAfterTheMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &stage{machine: &machine{power: driver.PowerOff}, live: onVolume, fails: "boot_instance"}
+		reg := m.hardware(t, false)
+		s := newShelf()
+		oneNode(s)
+		_, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) { c.Hardware = reg })
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{From: provision.Available})
+		time.Sleep(150 * time.Second)
+		s.maintain(true, "", 10*time.Minute)
+		if d := s.Work(nodeA).Doc; m.told != "in" || m.runs != anInstance || !d.Open() {
+			t.Errorf("in maintenance it is told %q and runs %q; %q, %+v", m.told, m.runs, d.State, d.Result)
+		}
+		s.maintain(false, "", 10*time.Minute)
+		if d := s.Work(nodeA).Doc; m.told != "out" || m.runs != "" || d.State != provision.DeployFail {
+			t.Errorf("after it it is told %q and runs %q; %q, %+v", m.told, m.runs, d.State, d.Result)
+		}
+	})
 }

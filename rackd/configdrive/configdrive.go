@@ -64,6 +64,22 @@ func Build(ctx context.Context, client *http.Client, input string, d Defaults) (
 	return ready(input)
 }
 
+// Image returns the image in a drive as Build returns it. Errors wrap ErrInvalid.
+func Image(drive string) ([]byte, error) {
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(drive)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: it must be base64 of a gzipped image: %w", ErrInvalid, err)
+	}
+	image, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: it cannot be unpacked: %w", ErrInvalid, err)
+	case len(image) > MaxBytes:
+		return nil, tooLarge()
+	}
+	return image, nil
+}
+
 // ready checks a drive that is made already, and joins its lines.
 func ready(text string) (string, error) {
 	if len(text) > maxText {

@@ -2,11 +2,8 @@ package configdrive
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -28,16 +25,9 @@ const (
 // Build and the usual tools make it. Names are Joliet's or Rock Ridge's, else those of the plain tree in lower case. Errors wrap
 // ErrInvalid and hold nothing of a file's content.
 func Files(drive string) ([]File, error) {
-	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(drive)))
+	image, err := Image(drive)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it must be base64 of a gzipped image: %w", ErrInvalid, err)
-	}
-	image, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: it cannot be unpacked: %w", ErrInvalid, err)
-	case len(image) > MaxBytes:
-		return nil, tooLarge()
+		return nil, err
 	}
 	v := volume{image: image, left: len(image)}
 	root := v.root()

@@ -153,8 +153,11 @@ func (k *Keeper) look(ctx context.Context, id string) {
 	k.mu.Lock()
 	h := k.held[id]
 	k.mu.Unlock()
+	if h == nil && !k.cfg.Documents.ConsoleEnabled(id) {
+		return
+	}
 	mine := k.cfg.Nodes.Owns(id)
-	if h == nil && !(mine && k.cfg.Documents.ConsoleEnabled(id)) {
+	if h == nil && !mine {
 		return
 	}
 	n := k.cfg.Documents.Node(id)

@@ -46,6 +46,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
+	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
 	"github.com/ironyard/ironyard/rackd/outbound"
 	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/rackramdisk"
@@ -67,6 +68,7 @@ type rackd struct {
 	cache     *imagecache.Cache
 	stock     images
 	instances *instanceFiles
+	media     mediaServer
 	mirror    *imagemirror.Mirror
 	tasks     *periodic.Runner    // what is done for idle nodes from time to time
 	events    *bmcevents.Listener // nil: BMCs are not listened to
@@ -174,7 +176,8 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, Ramdisks: ramdisks, Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort, Log: c.Log})
+		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, Ramdisks: ramdisks, Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort,
+		Calls: metrics.NewBMC(r.registry), Log: c.Log})
 	if err != nil {
 		return err
 	}
@@ -247,7 +250,9 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.stock = images{r.cache, c.Rack.bases(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		cc.Media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members}
+		r.media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members,
+			func(m mediaweb.Medium) error { return mediaweb.Check(r.mediaConfig(), m) }}
+		cc.Media = r.media
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -8,24 +9,29 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/conductor"
+	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
 	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
-// mediaServer tells the conductor where media of ramdisks are.
+// mediaServer tells the conductor where media of ramdisks and instances are.
 type mediaServer struct {
 	loader  *bootmedium.Loader
 	base    string
 	secure  string // by TLS; empty: not served so
 	keys    *seal.Keyring
 	members func() []bus.Member
+	// check says why no medium can be made.
+	check func(m mediaweb.Medium) error
 }
 
 // Problem implements runner.Media.
@@ -46,6 +52,28 @@ func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, e
 	return url.JoinPath(base, mediaweb.Path(node, conductor.MediumCode(key, node, root, boot)))
 }
 
+// InstanceURL implements runner.Media. Each rackd of the group makes the same one below the same base.
+func (s mediaServer) InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error) {
+	key := s.keys.Of(group)
+	if key == nil {
+		return "", fmt.Errorf("this rackd has no key of conductor group %q", group)
+	}
+	path := mediaweb.Path
+	if part == driver.InstanceDrive {
+		path = mediaweb.DrivePath
+	}
+	return url.JoinPath(base, path(node, conductor.InstanceCode(key, node, work, part)))
+}
+
+// CheckInstance implements runner.Media. Its errors stay until the files or the parameters are others.
+func (s mediaServer) CheckInstance(n *node.Document, load bootorder.Load) error {
+	err := s.check(mediumOf(conductor.MediumOrder{Node: n, State: n.State, Load: load}))
+	if err != nil {
+		err = fmt.Errorf("%w: %w", err, driver.ErrInvalid)
+	}
+	return err
+}
+
 // Served implements runner.Media.
 func (s mediaServer) Served(base string) bool {
 	return base == s.base || base == s.secure && base != "" || slices.ContainsFunc(s.members(), func(m bus.Member) bool {
@@ -54,9 +82,11 @@ func (s mediaServer) Served(base string) bool {
 }
 
 // mediaHandler serves media to BMCs.
-func (r *rackd) mediaHandler() http.Handler {
-	return mediaweb.Handler(mediaweb.Config{Medium: r.medium, Open: r.openForMedium, Ramdisk: r.ramdisk, Loader: r.loader,
-		Journal: r.desk, Metrics: r.netboot, Strangers: r.strangers, Log: r.cfg.Log})
+func (r *rackd) mediaHandler() http.Handler { return mediaweb.Handler(r.mediaConfig()) }
+
+func (r *rackd) mediaConfig() mediaweb.Config {
+	return mediaweb.Config{Medium: r.medium, Open: r.openForMedium, Drive: r.conductor.InstanceDrive, Ramdisk: r.ramdisk, Loader: r.loader,
+		Journal: r.desk, Metrics: r.netboot, Strangers: r.strangers, Log: r.cfg.Log}
 }
 
 func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
@@ -64,9 +94,40 @@ func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
 	if !ok {
 		return m, false
 	}
+	if o.Load.Instance {
+		r.bringForMedium(o.Load)
+	}
+	return mediumOf(o), true
+}
+
+// mediumOf is a medium as it is served.
+func mediumOf(o conductor.MediumOrder) mediaweb.Medium {
 	class, arch := rackramdisk.Of(o.Node)
+	order := bootorder.Ramdisk(o.Load)
+	if o.Load.Instance {
+		order = bootorder.Instance(o.Load)
+	}
 	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
-		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: bootorder.Ramdisk(o.Load)}}, true
+		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: order}}
+}
+
+// A BMC that reads a medium whose files have left the cache waits so long for them: some ask once only.
+const (
+	bringForBMC  = 20 * time.Second
+	bringLookFor = 200 * time.Millisecond
+)
+
+// bringForMedium has an instance's files brought back into the cache, and waits a while for them.
+func (r *rackd) bringForMedium(l bootorder.Load) {
+	for end := time.Now().Add(bringForBMC); time.Now().Before(end); time.Sleep(bringLookFor) {
+		coming := false
+		for _, f := range []bootorder.File{l.Kernel, l.Initramfs} {
+			coming = f.ID != "" && errors.Is(r.instances.bring(f), errComing) || coming
+		}
+		if !coming {
+			return
+		}
+	}
 }
 
 // openOwn opens a file that a node brings itself, for its boot loader.

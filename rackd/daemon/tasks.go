@@ -6,6 +6,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/bootguard"
 	"github.com/ironyard/ironyard/rackd/eventlog"
+	"github.com/ironyard/ironyard/rackd/mediaguard"
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/powersync"
 	"github.com/ironyard/ironyard/rackd/sensordata"
@@ -32,4 +33,7 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 	}
 	r.tasks.Add(eventlog.Task(c.EventLog, r.conductor))
 	r.tasks.Add(bootguard.Task(c.BootOrder, r.conductor))
+	if r.cache != nil {
+		r.tasks.Add(mediaguard.Task(r.conductor, r.media, r.stock))
+	}
 }

@@ -78,12 +78,16 @@ type VirtualMedia interface {
 type MediumBooter interface {
 	// BootsFromMedium reports whether the medium is in a drive, and not a file that firmware has loaded.
 	BootsFromMedium() bool
+	// InstanceOnMedium reports whether the node's instance runs from a medium in a drive, too.
+	InstanceOnMedium(n *node.Document, facts map[string]string) bool
 }
 
 // VolumeBooter is implemented by boot interfaces whose instance may be a volume (rackd/driver/volume).
 type VolumeBooter interface {
 	// ValidateVolume says why the node's machine cannot boot its volume by the interface; it wraps ErrInvalid or ErrUnsupported.
 	ValidateVolume(h *Hardware, n *node.Document) error
+	// AdoptVolume returns an error where the machine, which runs already, does not boot its volume at its next start. It only reads.
+	AdoptVolume(ctx context.Context, t *Task) error
 }
 
 // RescueBooter is implemented by boot interfaces that boot a ramdisk for rescues, in the states rescuing and rescue wait.
@@ -159,7 +163,12 @@ func (t *Task) BootSet(d BootDevice) {
 
 // Remember adds what the node's drivers keep to what is reported of the machine.
 func (h *Hardware) Remember(n *node.Document, o *hardware.Observation) {
-	if k, ok := h.impls["management"].Impl.(Keeper); ok {
-		o.Kept = k.Kept(n)
+	with := *n
+	for _, impl := range []any{h.impls["management"].Impl, h.keeper} {
+		if k, ok := impl.(Keeper); ok {
+			if now := k.Kept(&with); now != nil {
+				o.Kept, with.Kept = now, now
+			}
+		}
 	}
 }

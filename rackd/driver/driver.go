@@ -182,6 +182,8 @@ type Boot interface {
 	// have prepared a boot ends with it; it may be called where nothing was prepared, and again.
 	CleanUpRamdisk(ctx context.Context, t *Task) error
 	PrepareInstance(ctx context.Context, t *Task) error
+	// CleanUpInstance takes back what PrepareInstance did, in this flow or before: medium, volume and boot device. It may be called
+	// where nothing was prepared, and again.
 	CleanUpInstance(ctx context.Context, t *Task) error
 }
 
@@ -224,6 +226,9 @@ type AskedStep struct {
 	// Place in the request's list, counted from 1.
 	Place int
 }
+
+// PCIDevice is a device of a machine, by the numbers of the PCI SIG.
+type PCIDevice struct{ Vendor, Product uint16 }
 
 // Inspect finds out what a machine is made of.
 type Inspect interface {

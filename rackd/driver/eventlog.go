@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -66,4 +67,10 @@ func EventLogMethods(l EventLog) []VendorMethod {
 				return nil, Settle(func() error { return l.ClearLog(ctx, f, n) })
 			}},
 	}
+}
+
+// WithEventLog is methods of a vendor interface with those that concern the event log in place of any of their names.
+func WithEventLog(methods []VendorMethod, l EventLog) []VendorMethod {
+	others := slices.DeleteFunc(methods, func(m VendorMethod) bool { return m.Name == getLog || m.Name == clearLog })
+	return append(others, EventLogMethods(l)...)
 }

@@ -20,12 +20,16 @@ type Named struct {
 type Type struct {
 	Name       string
 	Interfaces map[string][]Named
+	// Keeper keeps something of a node whichever interfaces it has; nil: nothing does. It leaves what the management keeps.
+	Keeper Keeper
 }
 
 // Hardware is what serves one node: one implementation for each kind.
 type Hardware struct {
 	Type  string
 	impls map[string]Named
+	// keeper is the type's, nil for none.
+	keeper Keeper
 }
 
 // Registry holds the enabled hardware types. It is immutable once built.
@@ -38,7 +42,7 @@ func NewRegistry(types ...Type) (*Registry, error) {
 		if _, twice := r.types[t.Name]; twice {
 			return nil, fmt.Errorf("hardware type %s is registered twice", t.Name)
 		}
-		for _, kind := range []string{"boot", "deploy", "management", "power"} {
+		for _, kind := range []string{"deploy", "management", "power"} {
 			if len(t.Interfaces[kind]) == 0 {
 				return nil, fmt.Errorf("hardware type %s has no %s interface", t.Name, kind)
 			}
@@ -138,23 +142,49 @@ func (r *Registry) Resolve(n *node.Document) (*Hardware, error) {
 		return nil, fmt.Errorf("node %s: hardware type %q is not enabled on this rackd (enabled: %s): %w",
 			n.Label(), n.Driver, strings.Join(slices.Sorted(maps.Keys(r.types)), ", "), ErrInvalid)
 	}
-	h := &Hardware{Type: t.Name, impls: map[string]Named{}}
+	h := &Hardware{Type: t.Name, impls: make(map[string]Named, len(t.Interfaces)), keeper: t.Keeper}
 	for kind, impls := range t.Interfaces {
-		want := n.Interface(kind)
-		i := slices.IndexFunc(impls, func(m Named) bool { return want == "" || m.Name == want })
-		if i < 0 {
-			return nil, fmt.Errorf("node %s: hardware type %s has no %s interface %q: %w", n.Label(), t.Name, kind, want, ErrInvalid)
+		m, ok := pick(impls, n.Interface(kind))
+		if !ok {
+			return nil, fmt.Errorf("node %s: hardware type %s has no %s interface %q: %w", n.Label(), t.Name, kind, n.Interface(kind), ErrInvalid)
 		}
-		h.impls[kind] = impls[i]
+		h.impls[kind] = m
 	}
 	return h, nil
 }
 
-// Power, Management, Boot and Deploy are there for every hardware type.
+// ManagementOf picks n's management alone, as Resolve does; nil where there is none of that name.
+func (r *Registry) ManagementOf(n *node.Document) Management {
+	t, ok := r.types[n.Driver]
+	if !ok {
+		return nil
+	}
+	m, _ := pick(t.Interfaces["management"], n.Interface("management"))
+	management, _ := m.Impl.(Management)
+	return management
+}
+
+// pick returns the implementation of that name, or the first one for none.
+func pick(impls []Named, want string) (m Named, ok bool) {
+	i := slices.IndexFunc(impls, func(m Named) bool { return want == "" || m.Name == want })
+	if i < 0 {
+		return Named{}, false
+	}
+	return impls[i], true
+}
+
+// Power, Management and Deploy are there for every hardware type.
 func (h *Hardware) Power() Power           { return h.impls["power"].Impl.(Power) }
 func (h *Hardware) Management() Management { return h.impls["management"].Impl.(Management) }
-func (h *Hardware) Boot() Boot             { return h.impls["boot"].Impl.(Boot) }
 func (h *Hardware) Deploy() Deploy         { return h.impls["deploy"].Impl.(Deploy) }
+
+// Boot is one that boots nothing, and refuses to, where the hardware type has none.
+func (h *Hardware) Boot() Boot {
+	if b, has := h.impls["boot"].Impl.(Boot); has {
+		return b
+	}
+	return noBoot{h.Type}
+}
 
 // The others are nil when the type has none.
 func (h *Hardware) Inspect() Inspect   { i, _ := h.impls["inspect"].Impl.(Inspect); return i }

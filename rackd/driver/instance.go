@@ -20,6 +20,11 @@ type Paired interface {
 
 // Validate returns why the node's interface of a kind cannot be used; it touches no hardware.
 func (h *Hardware) Validate(kind string, n *node.Document) error {
+	if _, bootless := h.impls["deploy"].Impl.(Bootless); kind == "boot" || kind == "deploy" && !bootless {
+		if none, lacks := h.Boot().(noBoot); lacks {
+			return none.Validate(n)
+		}
+	}
 	impl := h.impls[kind].Impl
 	if err := impl.Validate(n); err != nil {
 		return err

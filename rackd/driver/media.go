@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 )
 
@@ -73,6 +74,25 @@ func TakeBackRamdisk(ctx context.Context, t *Task) error {
 	return EmptyDrives(ctx, t)
 }
 
+// Prepares notes, in a deploy and before the first order, that the machine is about to be told to boot its instance. The rackd that ends
+// the flow without an instance takes that back, also where it is another.
+func Prepares(ctx context.Context, t *Task) error {
+	if t.Facts[FactPrepared] != "" {
+		return nil
+	}
+	t.Facts[FactPrepared] = "yes"
+	if handle := t.Record.Handle(); handle != nil {
+		return t.Record.SaveHandle(ctx, handle)
+	}
+	return t.Record.SaveHandle(ctx, struct{}{})
+}
+
+// TakeBackInstance takes back what makes the machine boot an instance that is not to be: its medium, its volume, its boot device and its
+// secure boot.
+func TakeBackInstance(ctx context.Context, t *Task) error {
+	return errors.Join(t.Hardware.Boot().CleanUpInstance(ctx, t), SetSecureBoot(ctx, t, false))
+}
+
 // inserted names the drives that hold an image, by their types. Who may read an image may stand in its URL.
 func inserted(list []hardware.Media) string {
 	var kinds []string
@@ -84,7 +104,16 @@ func inserted(list []hardware.Media) string {
 	return strings.Join(kinds, ", ")
 }
 
-// Media is this rackd's server of the media that ramdisks boot from, as a piece of work sees it.
+// InstancePart is one of the media that rackds serve to the machine of an instance.
+type InstancePart string
+
+// The media of an instance: what it boots from, and its config drive.
+const (
+	InstanceBoot  InstancePart = "boot"
+	InstanceDrive InstancePart = "drive"
+)
+
+// Media is this rackd's server of the media that ramdisks boot from, as a piece of work sees it. It serves those of instances, too.
 type Media interface {
 	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
 	Problem(mode string) error
@@ -99,6 +128,15 @@ type Media interface {
 	Served(base string) bool
 	// TLSBase is where this rackd serves media by TLS, with a certificate that firmware may be given; empty: it does not.
 	TLSBase() string
+	// CheckInstance says why the medium of an instance cannot be made of its files, which are in the cache.
+	CheckInstance(n *node.Document, load bootorder.Load) error
+	// InstanceURL is the URL of a medium of the instance that the work with this id has deployed, below base. No stranger can
+	// guess it.
+	InstanceURL(base, work string, part InstancePart) (string, error)
+	// PublishInstance has the media of the instance answer, as the work's facts have them now. They end with the facts.
+	PublishInstance()
+	// WithdrawInstance ends the media of the instance.
+	WithdrawInstance()
 }
 
 // MediumMaker is implemented by boot interfaces whose ramdisk's medium a rackd makes, of kernel, ramdisk and parameters.
@@ -109,6 +147,27 @@ type MediumMaker interface {
 	// Deserted reports whether the medium of the boot that is under way is at a rackd that no longer lives, so that the
 	// machine cannot go on with it.
 	Deserted(t *Task) bool
+}
+
+// InstanceMediumMaker is implemented by boot interfaces whose instances may read media from rackds.
+type InstanceMediumMaker interface {
+	// ReadyInstance brings what these media hold into the rack and notes it with the node, before the machine is touched. It
+	// fails where the machine or the rack cannot do what the instance asks for.
+	ReadyInstance(ctx context.Context, t *Task) error
+	// InstanceMedium says what the medium holds that the instance boots from, from the node and the facts of its newest work; ok
+	// is false where it boots from no medium of rackds.
+	InstanceMedium(n *node.Document, facts map[string]string) (l bootorder.Load, ok bool)
+	// InstanceMedia are the work that has deployed the instance, and the SHA-256 of its config drive; both may be empty.
+	InstanceMedia(n *node.Document, facts map[string]string) (work, drive string)
+	// KeepInstance has the machine find these media where a rackd serves them: it puts in again what the BMC has lost, and what a
+	// rackd served that no longer lives. What others have put in stays. It tells the machine nothing where all is well.
+	KeepInstance(ctx context.Context, t *Task) error
+}
+
+// KeepsMedia returns the node's boot interface if its instance, which runs, reads media from rackds.
+func (h *Hardware) KeepsMedia(n *node.Document) (InstanceMediumMaker, bool) {
+	m, makes := h.impls["boot"].Impl.(InstanceMediumMaker)
+	return m, makes && n.State == provision.Active && n.InstanceFiles[node.FileMedium] != ""
 }
 
 // MakesMedium reports whether a rackd makes the medium that the node's ramdisk boots from.

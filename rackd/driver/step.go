@@ -207,6 +207,10 @@ const (
 	// inserted. Whoever ends the flow takes it back, also where the machine was never started.
 	FactReadied = "readied"
 
+	// FactPrepared says that this flow has made the machine boot the instance that it deploys, or has begun to (Prepares). A deploy that
+	// ends without an instance takes that back.
+	FactPrepared = "prepared"
+
 	// FactTornDown says that this flow has taken an instance off the machine: what is put into its virtual drives until the flow
 	// ends is taken out with it (EmptyDrives), for the node's next user is another.
 	FactTornDown = "torn_down"

@@ -15,6 +15,12 @@ type InstanceReader interface {
 	InstanceFields() []string
 }
 
+// InstanceIgnorer is implemented by interfaces that do not act on all that they read of instance_info.
+type InstanceIgnorer interface {
+	// Ignored names keys of InstanceFields that have no effect for this node, and says why.
+	Ignored(n *node.Document) (fields []string, why string)
+}
+
 // What is not unread although no interface names it.
 var (
 	// readByCentral are the keys that central reads: of driver_info, to know a machine by the address of its BMC; of
@@ -55,10 +61,36 @@ func (h *Hardware) Unread(n *node.Document) map[string]string {
 	if len(n.NetworkData) > 0 && !h.MakesMedium(n) {
 		said["network"] = "kept, and no interface of this node reads it: network_data, which the media of ramdisks alone bring to a machine (boot interface redfish-virtual-media without deploy_iso, redfish-https)"
 	}
+	var deploy []string
+	if text := h.ignored(n); text != "" {
+		deploy = append(deploy, text)
+	}
 	if len(parts) > 0 {
-		said["deploy"] = "kept, and no interface of this node reads it: " + strings.Join(parts, "; ")
+		deploy = append(deploy, "kept, and no interface of this node reads it: "+strings.Join(parts, "; "))
+	}
+	if len(deploy) > 0 {
+		said["deploy"] = strings.Join(deploy, ". ")
 	}
 	return said
+}
+
+// ignored says which of the keys that the node's deploy interface reads have no effect for the node, and why.
+func (h *Hardware) ignored(n *node.Document) string {
+	deploy, ignores := h.impls["deploy"].Impl.(InstanceIgnorer)
+	if !ignores {
+		return ""
+	}
+	fields, why := deploy.Ignored(n)
+	var given []string
+	for _, key := range fields {
+		if v := n.InstanceInfo[key]; v != nil && v != "" {
+			given = append(given, key)
+		}
+	}
+	if len(given) == 0 {
+		return ""
+	}
+	return "kept, and not used: instance_info " + listed(given) + " (" + why + ")"
 }
 
 // listed joins names for people. Tenants choose them, and an answer has only so much room.

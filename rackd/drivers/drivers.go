@@ -72,7 +72,9 @@ type Options struct {
 	Fetching outbound.Fetching
 	// CAFolder holds the authorities that driver_info may name.
 	CAFolder namedfile.Folder
-	Bringup  bringup.Settings
+	// Calls counts calls to BMCs; nil: nothing does.
+	Calls   bmc.Calls
+	Bringup bringup.Settings
 	// Interface is the network interface that reaches the rack's machines; empty: that of the default route.
 	Interface string
 	// Ramdisks says which ramdisks the rack has; nil: none, and nodes name theirs.
@@ -116,34 +118,35 @@ func Open(o Options) (*Set, error) {
 	if err := o.plays.Ready(); err != nil {
 		return nil, fmt.Errorf("run playbooks of %s: %w", o.AnsibleFolder, err)
 	}
-	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Log: o.Log})
-	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
+	shared := bmc.Shared{Pins: bmc.NewPins(), Calls: o.Calls}
+	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Shared: shared, Log: o.Log})
+	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Shared: shared, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,
-		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
-	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
+		Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Shared: shared, Log: o.Log})
+	relays := iboot.New(iboot.Options{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Shared: shared, Log: o.Log})
 	byRedfish := func(d redfish.Dialect) *redfish.Driver {
 		return redfish.New(redfish.Options{ConnectTimeout: o.BMCTimeout, ReadTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Dialect: d,
-			Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
+			Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, CAFolder: o.CAFolder, Shared: shared, Log: o.Log})
 	}
 	redfishes, drac, ilos, irmcs := byRedfish(redfish.Dialect{}), byRedfish(idrac.Drac), byRedfish(ilo.Dialect), byRedfish(irmc.Dialect)
-	oldILOs := ribcl.New(ribcl.Options{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Dialect: ilo.Dialect, Log: o.Log})
-	scci := irmc.NewSCCI(irmc.SCCIOptions{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log})
-	agents := snmpclient.NewReader(snmpclient.ReaderOptions{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Log: o.Log})
-	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Log: o.Log}
+	oldILOs := ribcl.New(ribcl.Options{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Dialect: ilo.Dialect, Shared: shared, Log: o.Log})
+	scci := irmc.NewSCCI(irmc.SCCIOptions{ConnectTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Shared: shared, Log: o.Log})
+	agents := snmpclient.NewReader(snmpclient.ReaderOptions{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Shared: shared, Log: o.Log})
+	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Shared: shared, Log: o.Log}
 	managers, imcs, seas, ocs, amts, shells, boxes, hooks := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web), rpc.New(web)
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
 	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
 		redfishType(redfishes, o),
 		idracType(redfishes, drac, o),
-		iloType(ilos, oldILOs, agents, o),
-		ilo5Type(ilos, oldILOs, agents, o),
+		iloType(ilos, oldILOs, lan, agents, o),
+		ilo5Type(ilos, oldILOs, lan, agents, o),
 		irmcType(irmcs, scci, lan, agents, o),
 		ipmiType("ipmi", lan, o, driver.Named{Name: "ipmitool", Impl: lan}, driver.Named{Name: "noop", Impl: none.Management{}}),
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}, driver.Named{Name: "libvirt-graphical", Impl: libvirt.Graphical{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
-		ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
+		withRedfish(ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool), redfishes, o),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
 		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
 		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
@@ -156,6 +159,9 @@ func Open(o Options) (*Set, error) {
 		withoutBMC("manual-management", o, driver.Named{Name: "agent", Impl: agentpower.Interface{}}),
 		fakeType(o),
 	}
+	for i := range known {
+		known[i].Keeper = shared.Pins
+	}
 	types, err := enabled(known, o.Enabled)
 	if err != nil {
 		return nil, err
@@ -164,14 +170,7 @@ func Open(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := map[string]func() error{"wol": wake.Ready}
-	for _, t := range types {
-		if ready := told[t.Name]; ready != nil && o.Log != nil {
-			if err := ready(); err != nil {
-				o.Log.Warn("a driver lacks what it needs; its nodes will fail until it is there", "driver", t.Name, "lacks", err)
-			}
-		}
-	}
+	tell(o, types, needs(wake, o))
 	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, agents.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
@@ -230,7 +229,7 @@ func redfishType(rf *redfish.Driver, o Options) driver.Type {
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
 			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"deploy":   deploys(o),
-		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
+		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf, Capabilities: redfish.Capabilities}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
 		"console":  {no("console"), redfishSerial(rf), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: rf}}},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
@@ -317,6 +316,22 @@ func withVendor(t driver.Type, vendor driver.Named) driver.Type {
 func ciscoType(name string, lan *ipmi.Driver, o Options, impls ...driver.Named) driver.Type {
 	t := ipmiType(name, lan, o, impls...)
 	t.Interfaces["power"] = impls
+	return t
+}
+
+// withRedfish is a type of a vendor's with the interfaces of the type redfish behind its own. They read the redfish_* fields. A graphical
+// console is OpenBMC's alone.
+func withRedfish(t driver.Type, rf *redfish.Driver, o Options) driver.Type {
+	for kind, list := range redfishType(rf, o).Interfaces {
+		own := slices.Clone(t.Interfaces[kind]) // storages are of all types
+		for _, n := range list {
+			has := slices.ContainsFunc(own, func(h driver.Named) bool { return h.Name == n.Name })
+			if !has && n.Name != "redfish-graphical" {
+				own = append(own, n)
+			}
+		}
+		t.Interfaces[kind] = own
+	}
 	return t
 }
 

@@ -255,3 +255,46 @@ func TestSecretsGoWhereFieldsOfTheirDriverSay(t *testing.T) {
 		t.Error("no driver declares a secret")
 	}
 }
+
+// What Ironic has by a name, and what the machine's BMC speaks besides, can be chosen; the defaults stay.
+func TestInterfacesBesideTheDefaults(t *testing.T) {
+	s, err := Open(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	have := s.Describe()
+	for name, kinds := range map[string]map[string]string{
+		"ilo":  {"console": "no-console redfish-serial ilo"},
+		"ilo5": {"console": "no-console redfish-serial ilo"},
+		"irmc": {"console": "no-console ipmitool-socat ipmitool-shellinabox"},
+		"cisco-ucs-standalone": {"power": "cimc ipmitool redfish", "management": "cimc ipmitool redfish", "bios": "no-bios redfish", "raid": "no-raid redfish",
+			"firmware": "no-firmware redfish", "vendor": "ipmitool no-vendor redfish", "inspect": "agent no-inspect redfish",
+			"boot":    "ipxe pxe http http-ipxe redfish-virtual-media redfish-https",
+			"console": "no-console ipmitool-socat ipmitool-shellinabox redfish-serial"},
+	} {
+		for kind, want := range kinds {
+			if is := strings.Join(have[name][kind], " "); is != want {
+				t.Errorf("%s: the %s interfaces are %s, want %s", name, kind, is, want)
+			}
+		}
+	}
+	// Serial consoles are carried by rackd, and are of the machine's own fields.
+	for name, fields := range map[string][]string{"ilo redfish-serial": {"ilo_address", "ilo_ssh_host_key", "ilo_ssh_shared_cli"}, "ilo ilo": {"ilo_address", "ilo_ipmi_port", "console_port"},
+		"irmc ipmitool-socat": {"irmc_address", "irmc_ipmi_port"}, "cisco-ucs-standalone redfish-serial": {"redfish_address", "redfish_ssh_host_key"}} {
+		hardwareType, console, _ := strings.Cut(name, " ")
+		hw, err := s.Resolve(&node.Document{UUID: "u", Driver: hardwareType, Interfaces: map[string]string{"console": console}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, serial := hw.Console().(driver.Serial); !serial {
+			t.Errorf("%s is no serial console", name)
+		}
+		properties := hw.Console().Properties()
+		for _, field := range fields {
+			if properties[field] == "" {
+				t.Errorf("%s does not read %s", name, field)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,8 +46,11 @@ func goes(boot, deploy, instance string) bool {
 		return instance == "an installer" && network
 	case "direct", "iscsi":
 		return instance == "an image" || instance == "an image by netboot" && network
-	case "ramdisk": // what firmware loads is no instance
-		return instance == "a CD" && boot != "ilo-uefi-https" && boot != "http" || (strings.HasPrefix(instance, "a kernel") || instance == "an installer") && network
+	case "ramdisk": // what firmware loads is no instance, but for an image, which rackd makes of a kernel
+		if boot == "ilo-uefi-https" || boot == "http" {
+			return false
+		}
+		return instance == "a CD" || instance == "a kernel" || instance == "an installer" || instance == "a kernel, as netboot" && network
 	}
 	return network || !strings.HasSuffix(instance, "netboot")
 }
@@ -78,6 +82,9 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 						Ports: []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: info}
 					if boot == "ilo-uefi-https" {
 						n.DriverInfo = map[string]any{"deploy_iso": "https://192.0.2.1/r.iso"}
+					}
+					if strings.HasPrefix(boot, "redfish-") && slices.Contains(kinds["management"], "redfish") {
+						n.Interfaces["management"] = "redfish" // the management of the same way
 					}
 					hw, err := s.Resolve(n)
 					if err != nil {

@@ -59,7 +59,7 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
 		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
-		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac}}},
+		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc, Capabilities: redfish.Capabilities}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}},
 		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
 	})
 }
@@ -70,7 +70,8 @@ func iloManagement(d *redfish.Driver, o Options) ilo.Management {
 }
 
 // iloInterfaces are those that both of HPE's hardware types have.
-func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) (ilo.Auto, map[string][]driver.Named) {
+func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *snmpclient.Reader,
+	o Options) (ilo.Auto, map[string][]driver.Named) {
 	auto := ilo.NewAuto(iloManagement(d, o), old)
 	drives := ilo.Drives{Agents: agents}
 	modern := redfish.Inspection{Driver: d, Capabilities: ilo.Capabilities, SizeOf: drives.Size}
@@ -80,22 +81,29 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Read
 		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks).ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().Of(o.Ramdisks).ByFirmware()}},
 		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect": {{Name: "ilo", Impl: inspection}},
-		"vendor":  {{Name: "ilo", Impl: redfish.Vendor{Driver: d}}},
+		"vendor":  {{Name: "ilo", Impl: ilo.AutoVendor{Vendor: redfish.Vendor{Driver: d}, Auto: auto}}},
+		"console": {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(d), overLAN("ilo", lan, d, ilo.OverLAN())},
 	}
 }
 
+// overLAN is a console by Serial over LAN of a machine that another driver reaches, whose fields name the BMC.
+func overLAN(name string, lan *ipmi.Driver, other driver.Interface, names ipmi.Names) driver.Named {
+	return driver.Named{Name: name, Impl: ipmi.Under{SOL: ipmi.Console{Driver: lan}, Other: other, Names: names}}
+}
+
 // iloType is the hardware type ilo: machines of Gen8 and Gen9, by Redfish or RIBCL.
-func iloType(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) driver.Type {
-	auto, own := iloInterfaces(d, old, agents, o)
+func iloType(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *snmpclient.Reader, o Options) driver.Type {
+	auto, own := iloInterfaces(d, old, lan, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo", Impl: auto}}
 	return vendor("ilo", o, own)
 }
 
 // ilo5Type is the hardware type ilo5: machines of Gen10 and later, by Redfish.
-func ilo5Type(d *redfish.Driver, old *ribcl.Driver, agents *snmpclient.Reader, o Options) driver.Type {
-	_, own := iloInterfaces(d, old, agents, o)
+func ilo5Type(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *snmpclient.Reader, o Options) driver.Type {
+	_, own := iloInterfaces(d, old, lan, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo5", Impl: iloManagement(d, o)}}
 	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: ilo.HTTPSBoot{}})
+	own["vendor"] = []driver.Named{{Name: "ilo", Impl: redfish.Vendor{Driver: d}}}
 	own["raid"] = []driver.Named{{Name: "ilo5", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}}
 	return vendor("ilo5", o, own)
 }
@@ -112,6 +120,8 @@ func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, agents *snmp
 		"bios":       {{Name: "irmc", Impl: bios}},
 		"inspect":    {{Name: "irmc", Impl: irmc.NewInspection(redfish.Inspection{Driver: d}, own, agents)}},
 		"raid":       {{Name: "no-raid", Impl: none.Unsupported{Kind: "raid"}}, {Name: "irmc", Impl: raid}},
-		"vendor":     {{Name: "no-vendor", Impl: none.Unsupported{Kind: "vendor"}}, {Name: "irmc", Impl: redfish.Vendor{Driver: d}}},
+		"vendor":     {{Name: "no-vendor", Impl: none.Unsupported{Kind: "vendor"}}, {Name: "irmc", Impl: irmc.Vendor{Vendor: redfish.Vendor{Driver: d}, Own: own}}},
+		"console": {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, overLAN("ipmitool-socat", lan, d, irmc.OverLAN()),
+			overLAN("ipmitool-shellinabox", lan, d, irmc.OverLAN())},
 	})
 }

@@ -20,7 +20,7 @@ type watched struct {
 }
 
 func newWatched(t *testing.T) watched {
-	l := New(nil, bus.Member{Name: "self"}, groups{}, func() error { return nil }, func() {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l := New(&bus.Site{}, bus.Member{Name: "self"}, groups{}, func() error { return nil }, func() {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	w := watched{l, t}
 	l.held.Store(new(time.Now()))
 	reader{l}.Begin()

@@ -87,6 +87,7 @@ type Lease struct {
 
 	turns *rate.Limiter // of the ring
 	loud  *rate.Limiter // of the lines about members
+	told  *rate.Limiter // of what central is told of the dead
 	// confirms bounds the renewals for callers of Confirm.
 	confirms *rate.Limiter
 }
@@ -96,11 +97,11 @@ type Lease struct {
 // returns an error the lease is not renewed: what this rackd knows may be out of date,
 // and another one is to go on.
 func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, changed func(), log *slog.Logger) *Lease {
-	self.Instance = uuid.NewString()
+	self.Instance, self.Edition = uuid.NewString(), 1
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed, boot: sinceBoot,
 		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
-		synced: make(chan struct{}), wanted: make(chan struct{}, 1), turns: rate.NewLimiter(rate.Every(turnsEvery), turnsAtOnce), loud: rate.NewLimiter(linesEach, linesAtOnce), confirms: rate.NewLimiter(rate.Every(confirmPause), confirmsAtOnce), progress: progress{sent: map[int64]time.Time{}}}
+		synced: make(chan struct{}), wanted: make(chan struct{}, 1), turns: rate.NewLimiter(rate.Every(turnsEvery), turnsAtOnce), loud: rate.NewLimiter(linesEach, linesAtOnce), told: rate.NewLimiter(toldEach, toldAtOnce), confirms: rate.NewLimiter(rate.Every(confirmPause), confirmsAtOnce), progress: progress{sent: map[int64]time.Time{}}}
 }
 
 // Synced is closed once the first ring is known.

@@ -62,6 +62,10 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	}
 	l.mu.Lock()
 	old, had := l.members[e.Key()]
+	// A lease that runs out was there for as long as it lasts. Who ends its own sooner, again and again, is not told of: that
+	// would use up what may be told.
+	expired := had && !living && e.Operation() != jetstream.KeyValueDelete && !l.reading &&
+		time.Since(l.came[e.Key()]) >= bus.LeaseTTL-bus.LeaseMargin
 	if living {
 		if !had || old.Lease != m.Lease {
 			l.came[e.Key()] = time.Now()
@@ -91,6 +95,9 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	case living:
 		l.say(func() { l.log.Info("rackd joined", "rackd", m.Name, "group", m.Group) })
 	default:
+		if expired && l.told.Allow() {
+			l.site.BeatGone(e.Key())
+		}
 		l.say(func() { l.log.Info("rackd left", "rackd", old.Name, "group", old.Group) })
 	}
 	select {
@@ -117,6 +124,13 @@ const (
 const (
 	linesAtOnce = 100
 	linesEach   = 10
+)
+
+// What central is told of rackds whose leases have run out, at once and in each second after that: it finds the others itself,
+// a little later.
+const (
+	toldAtOnce = 20
+	toldEach   = 2
 )
 
 func (l *Lease) say(line func()) {

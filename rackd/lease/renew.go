@@ -124,7 +124,10 @@ func (l *Lease) announce(ctx context.Context) (began time.Time, err error) {
 		began, l.sentBoot = time.Now(), l.boot()
 		l.self.RenewedAt = began.UTC()
 		if l.keys != nil {
-			l.self.Keys = l.keys()
+			if keys := l.keys(); !bus.SameKeys(l.self.Keys, keys) {
+				l.self.Keys = keys
+				l.self.Edition++
+			}
 		}
 		l.sending(l.self.RenewedAt, began)
 		var rev uint64

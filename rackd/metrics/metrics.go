@@ -34,6 +34,22 @@ type Metrics struct {
 	consoleBytes *prometheus.CounterVec
 }
 
+// BMC counts calls to BMCs. Drivers are made before all else that is counted. It is safe for concurrent use.
+type BMC struct{ calls *prometheus.CounterVec }
+
+// NewBMC registers a BMC with reg.
+func NewBMC(reg prometheus.Registerer) *BMC {
+	m := &BMC{calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bmc_calls_total",
+		Help: "Calls to BMCs and what stands in for them, each of one or more requests, by hardware type, vendor (a short list; other, unknown) and result (ok, or the class of the failure: unknown, unreachable, denied, busy, invalid, unsupported, refused, fenced)."}, []string{"driver", "vendor", "result"})}
+	reg.MustRegister(m.calls)
+	return m
+}
+
+// BMCCalled counts a call.
+func (m *BMC) BMCCalled(hardwareType, vendor, result string) {
+	m.calls.WithLabelValues(hardwareType, vendor, result).Inc()
+}
+
 // Share is what a rackd has of its conductor groups.
 type Share struct {
 	Nodes int // in memory

@@ -125,10 +125,17 @@ func byGRUBOnceKnown(t *testing.T, kernel string, loaders map[string]string) {
 }
 
 // plain hides from DHCP that the network card's own program is iPXE, as it is in QEMU, so that it is treated as a card of other makers.
-type plain struct{ net.PacketConn }
+// It does so while hides says so, which may be nil: always.
+type plain struct {
+	net.PacketConn
+	hides func() bool
+}
 
 func (p plain) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := p.PacketConn.ReadFrom(b)
+	if p.hides != nil && !p.hides() {
+		return n, from, err
+	}
 	if m, bad := dhcpv4.FromBytes(b[:n]); err == nil && bad == nil {
 		m.DeleteOption(dhcpv4.OptionUserClassInformation)
 		m.DeleteOption(dhcpv4.GenericOptionCode(175))
@@ -142,7 +149,7 @@ func byPXELinux(t *testing.T, loaders map[string]string) {
 	m := ramdiskMachine
 	m.Order.OverTFTP = true
 	w := worldWith(t, m, "/usr/lib/ipxe/ipxe.lkrn", func(s *setting) {
-		s.loaders, s.wrap = loaders, func(c net.PacketConn) net.PacketConn { return plain{c} }
+		s.loaders, s.wrap = loaders, func(_ *world, c net.PacketConn) net.PacketConn { return plain{c, nil} }
 	})
 	if err := os.Rename(w.kernel, w.kernel+".away"); err != nil {
 		t.Fatal(err)

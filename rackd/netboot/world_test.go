@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -168,6 +169,13 @@ func (w *world) phases(want ...string) {
 	})
 }
 
+// has reports whether the journal has a phase.
+func (w *world) has(phase string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.seen, func(s string) bool { return strings.HasPrefix(s, phase) })
+}
+
 func (w *world) says(text string) {
 	w.t.Helper()
 	w.until("console says "+text, func(_ []string, console string) bool { return strings.Contains(console, text) })
@@ -181,8 +189,8 @@ func newWorld(t *testing.T, m netboot.Machine, kernel string) *world {
 
 // setting is what may differ between worlds.
 type setting struct {
-	loaders map[string]string                   // boot loaders besides iPXE
-	wrap    func(net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
+	loaders map[string]string                           // boot loaders besides iPXE
+	wrap    func(*world, net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
 	mode    dhcp.Mode
 	arm64   string // the ramdisk for arm64 as one program; empty: none
 }
@@ -205,7 +213,7 @@ func worldWith(t *testing.T, m netboot.Machine, kernel string, change func(*sett
 	}
 	var asks net.PacketConn = on67
 	if set.wrap != nil {
-		asks = set.wrap(on67)
+		asks = set.wrap(w, on67)
 	}
 	beside := []func(context.Context) error{func(ctx context.Context) error { return d.Serve(ctx, asks) }}
 	if set.mode == dhcp.Proxy {

@@ -8,6 +8,7 @@ import "github.com/ironyard/ironyard/protocol/alike"
 // Safe for concurrent use.
 type kind struct {
 	driver, group string
+	token         string // of the group, in keys
 	alike.Packer
 }
 

@@ -249,7 +249,7 @@ func (v *View) kindOf(driver, group string) *kind {
 	defer v.mu.Unlock()
 	k := v.kinds[[2]string{driver, group}]
 	if k == nil {
-		k = &kind{driver: driver, group: group, Packer: alike.Packer{Sample: enoughSample}}
+		k = &kind{driver: driver, group: group, token: bus.GroupToken(group), Packer: alike.Packer{Sample: enoughSample}}
 		v.kinds[[2]string{driver, group}] = k
 	}
 	return k

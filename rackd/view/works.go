@@ -16,7 +16,9 @@ import (
 // is the only one that there is: nothing is done with it before the document comes.
 func (v *View) workOf(id string) (found *Work) {
 	if n := v.nodes[id]; n != nil {
-		return v.works[bus.NodeKey(n.kind.group, id)]
+		var room [128]byte // so that the key takes no memory of its own
+		key := append(append(append(room[:0], n.kind.token...), '.'), id...)
+		return v.works[string(key)]
 	}
 	for group := range v.shown {
 		if w := v.works[group+"."+id]; w != nil {

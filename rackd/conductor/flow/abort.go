@@ -13,18 +13,19 @@ import (
 var ErrAborted = errors.New("aborted by request")
 
 // abortFlow lists what an abort does once no step of the flow runs. A machine that the flow has
-// not booted keeps its power. A serviced machine runs its instance again; any other is off.
+// not booted, nor told to boot an instance, keeps its power. A serviced machine runs its instance again; any other is off.
 func abortFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 	booted := t.Facts[driver.FactBooted] != "" || d.Args.Aborts == "" && d.Args.AbortedBoot == driver.BootRamdisk
+	readied, instance := t.Facts[driver.FactReadied] != "", TakesBackInstance(d, t)
 	switch {
-	case !booted && t.Facts[driver.FactReadied] != "":
+	case !booted && !instance && readied:
 		return c.abortStep(d, "boot_not_taken", Parting{CleanUp: true}), nil
-	case !booted:
+	case !booted && !instance:
 		return nil, nil
 	case d.Entry == provision.ServiceFail:
 		return plain(DownFromService(t)), nil
 	}
-	return c.abortStep(d, "power_off", Parting{Off: !t.Node.DisablePowerOff, CleanUp: true, Reset: t.Node.DisablePowerOff}), nil
+	return c.abortStep(d, "power_off", Parting{Off: !t.Node.DisablePowerOff, CleanUp: booted || readied, Instance: instance, Reset: t.Node.DisablePowerOff}), nil
 }
 
 // DownFromService are the steps that bring a machine whose service ends back into its instance.

@@ -52,6 +52,9 @@ func Bootable(t *driver.Task, steps []Step) error {
 	for _, s := range steps {
 		switch {
 		case s.Boots:
+			if _, has := t.Hardware.Kinds()["boot"]; !has {
+				return t.Hardware.Validate("boot", t.Node)
+			}
 			return validFields(t, "boot")
 		case s.Then != "":
 			return nil

@@ -20,6 +20,8 @@ type Parting struct {
 	Off bool
 	// CleanUp: take back the boot into the ramdisk, and its medium.
 	CleanUp bool
+	// Instance: take back what makes the machine boot an instance, which is not to be.
+	Instance bool
 	// Reset: reset a machine that must not be switched off, which ends whatever its agent does.
 	Reset bool
 }
@@ -30,13 +32,33 @@ func BootsFromMedium(t *driver.Task) bool {
 	return may && m.BootsFromMedium()
 }
 
+// keptMedium says which medium a machine that is still on may run from, of those that p takes out; empty: from none.
+func (p Parting) keptMedium(t *driver.Task) string {
+	m, may := t.Hardware.Boot().(driver.MediumBooter)
+	switch {
+	case !may:
+		return ""
+	case m.BootsFromMedium() && p.CleanUp:
+		return "The medium of its ramdisk"
+	case p.Instance && m.InstanceOnMedium(t.Node, t.Facts):
+		return "The medium of its instance"
+	}
+	return ""
+}
+
+// TakesBackInstance reports whether d's flow, if it ends without an instance, takes back the boot of one: of that which it has made ready.
+// A rebuild that has booted the ramdisk takes back that of the instance before, which is given up.
+func TakesBackInstance(d *work.Document, t *driver.Task) bool {
+	return t.Facts[driver.FactPrepared] != "" || d.Flow() == work.Rebuild && t.Facts[driver.FactBooted] != ""
+}
+
 // The places where a rackd may die while it leaves a machine; the detail is VERB/INTERFACE.STEP.
 var (
 	pointOff     = failpoint.New("conductor.off")     // the machine is off, or could not be switched off
-	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back
+	pointCleaned = failpoint.New("conductor.cleaned") // the boot into the ramdisk is taken back, and that of the instance
 )
 
-// How long the end of a flow tries to switch its machine off, and then to take the ramdisk's boot back.
+// How long the end of a flow tries to switch its machine off, then to take the ramdisk's boot back, and then the instance's.
 const (
 	leaveWithin = 40 * time.Second
 	leaveTries  = 5
@@ -56,24 +78,43 @@ func (c *Catalog) Leave(ctx context.Context, t *driver.Task, p Parting, at strin
 		pointOff.Hit(at)
 		if failed != nil {
 			undone = fmt.Sprintf("The machine could not be switched off: %v", failed)
-			if medium {
-				return undone + ". The medium of its ramdisk was left in its drive, for the machine may run from it: switch the machine off, then detach the medium", nil
+			if kept := p.keptMedium(t); kept != "" {
+				undone += ". " + kept + " was left in its drive, for the machine may run from it: switch the machine off, then detach the medium"
+				if p.Instance {
+					undone += ", and undeploy the node, for what makes the machine boot its instance was left too"
+				}
+				return undone, nil
 			}
 		}
 	}
+	left := ""
 	if p.CleanUp {
 		failed := tryAgain(ctx, func(ctx context.Context) error { return driver.TakeBackRamdisk(ctx, t) })
 		if err := LostFor(ctx, failed); err != nil {
 			return "", err
 		}
-		pointCleaned.Hit(at)
 		if failed != nil {
 			what := "The machine's boot into the ramdisk could not be taken back"
 			if medium {
 				what = "The medium of the ramdisk could not be taken out of the machine's drive: detach it"
 			}
-			return Joined(undone, fmt.Sprintf("%s: %v", what, failed)), nil
+			left = fmt.Sprintf("%s: %v", what, failed)
 		}
+	}
+	if p.Instance {
+		failed := tryAgain(ctx, func(ctx context.Context) error { return driver.TakeBackInstance(ctx, t) })
+		if err := LostFor(ctx, failed); err != nil {
+			return "", err
+		}
+		if failed != nil {
+			left = Joined(left, fmt.Sprintf("The machine's boot into its instance could not be taken back, and its medium or its volume may be there yet: undeploy the node: %v", driver.Unnamed(t.Node, failed)))
+		}
+	}
+	if p.CleanUp || p.Instance {
+		pointCleaned.Hit(at)
+	}
+	if left != "" {
+		return Joined(undone, left), nil
 	}
 	if p.Reset { // once more does no harm: what it boots then is not the ramdisk
 		failed := tryAgain(ctx, func(ctx context.Context) error {

@@ -39,6 +39,7 @@ func (c *Catalog) verifyPower() driver.Step {
 	return driver.Step{Interface: "power", Name: "verify", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 			state, err := t.Hardware.Power().PowerState(ctx, t.Node)
+			t.Keep() // a first use of a BMC, whatever came of it
 			if err != nil {
 				return driver.Done(), fmt.Errorf("read the power state: %w", err)
 			}
@@ -83,6 +84,12 @@ func powerFlow(c *Catalog, d *work.Document, t *driver.Task) ([]Step, error) {
 			}}}
 	}
 	steps := []Step{validateStep("power")}
+	if m, keeps := t.Hardware.KeepsMedia(t.Node); keeps && target != driver.PowerOff && target != driver.SoftPowerOff {
+		steps = append(steps, Step{Step: driver.Step{Interface: "boot", Name: "keep_media", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
+			Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+				return driver.Done(), m.KeepInstance(ctx, t) // the machine is about to boot from them
+			}}})
+	}
 	if t.StaysOn() && (target == driver.Rebooting || target == driver.SoftReboot) {
 		return append(steps, Step{Step: c.reset(target, hard), Doubt: c.resetInDoubt(target, hard), Resets: true}), nil
 	}

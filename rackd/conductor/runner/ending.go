@@ -111,7 +111,7 @@ func (r *Runner) tellLeftOn(power driver.PowerState) {
 func (r *Runner) shed() {
 	cp := &r.doc.Checkpoint
 	facts := map[string]string{}
-	for _, name := range []string{driver.FactBoot, driver.FactBooted, driver.FactReadied} {
+	for _, name := range []string{driver.FactBoot, driver.FactBooted, driver.FactReadied, driver.FactPrepared} {
 		if v := cp.Facts[name]; v != "" {
 			facts[name] = v
 		}

@@ -72,13 +72,13 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	switch {
 	case l.State == provision.Active: // nothing was sent to the machine, whose instance runs
 		return nil
-	case facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "":
+	case facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "" && facts[driver.FactPrepared] == "":
 		if endsService {
 			l.State, l.Target = provision.Active, provision.NoState
 		}
 		return nil
 	case r.doc.Verb == work.Abort && r.unmade():
-		r.undone(l, "The machine was left as it is: it may be on, run the ramdisk, and have the ramdisk's medium in its drive", nil)
+		r.undone(l, "The machine was left as it is: it may be on, run the ramdisk, and have the ramdisk's medium in its drive"+r.instanceLeft(), nil)
 		return nil
 	}
 	if r.task != nil && handsOff == nil {
@@ -89,7 +89,10 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	}
 	if r.task == nil || handsOff != nil {
 		what := "The machine that was booted is left as it is, and was not taken out of the ramdisk, for this rackd cannot or must not touch it: it may be on, and have the ramdisk's medium in its drive"
-		r.undone(l, what, handsOff)
+		if facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "" {
+			what = "The machine is left as it is, for this rackd cannot or must not touch it: it may be on"
+		}
+		r.undone(l, what+r.instanceLeft(), handsOff)
 		return nil
 	}
 	at := string(r.doc.Verb) + "/" + r.doc.Checkpoint.Step
@@ -126,6 +129,9 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 		if r.busyWith() != nil && flow.BootsFromMedium(r.task) {
 			undone = flow.Joined(undone, "The medium of its ramdisk was left in its drive, for the BMC may use it")
 		}
+		if r.busyWith() != nil && flow.TakesBackInstance(&r.doc, r.task) {
+			undone = flow.Joined(undone, "What makes it boot its instance was left, for the BMC is at work: undeploy the node")
+		}
 	}
 	r.undone(l, undone, nil)
 	if endsService {
@@ -133,6 +139,14 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	}
 	pointLeft.Hit(at)
 	return nil
+}
+
+// instanceLeft says, of a machine that cannot be touched, what it may have of an instance that is not to be; empty: nothing.
+func (r *Runner) instanceLeft() string {
+	if r.doc.Checkpoint.Facts[driver.FactPrepared] == "" {
+		return ""
+	}
+	return ", and boot the instance that was not deployed, whose medium or volume it may have"
 }
 
 // unmade reports whether an abort ends before it has made the list of what it does: it does not know what runs.

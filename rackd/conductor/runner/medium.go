@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -18,6 +20,10 @@ type Media interface {
 	URL(base, group, node, root string, boot uint64) (string, error)
 	// Served reports whether a live rackd serves media at a base.
 	Served(base string) bool
+	// CheckInstance says why the medium of an instance cannot be made of its files.
+	CheckInstance(n *node.Document, load bootorder.Load) error
+	// InstanceURL is the URL of a medium of the instance that a work has deployed.
+	InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error)
 }
 
 // medium is what was published for one boot, with the facts that say what is in it.
@@ -35,6 +41,14 @@ func (r *Runner) Medium() (boot uint64, facts map[string]string, ok bool) {
 		return m.boot, m.facts, true
 	}
 	return 0, nil, false
+}
+
+// InstanceFacts are the facts of the work from which the media of the instance were published, or ended, last; ok is false where this
+// work has done neither.
+func (r *Runner) InstanceFacts() (facts map[string]string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.instance, r.instance != nil
 }
 
 // media is the server of media as this work's steps see it, nil for none.
@@ -75,4 +89,23 @@ func (p publisher) Withdraw() {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	p.r.medium = nil
+}
+
+// InstanceURL implements driver.Media.
+func (p publisher) InstanceURL(base, work string, part driver.InstancePart) (string, error) {
+	return p.Media.InstanceURL(base, p.r.node.Group, p.r.node.UUID, work, part)
+}
+
+// PublishInstance implements driver.Media: a BMC may read before the next checkpoint is written.
+func (p publisher) PublishInstance() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.instance = maps.Clone(p.r.task.Facts)
+}
+
+// WithdrawInstance implements driver.Media.
+func (p publisher) WithdrawInstance() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.instance = map[string]string{}
 }

@@ -13,15 +13,19 @@ func (r *Runner) partingOf(l *work.Leaving) (p flow.Parting) {
 		return p
 	}
 	p.CleanUp = r.hasBooted() || r.hasReadied()
-	if !r.hasBooted() || r.busyWith() != nil {
-		p.CleanUp = p.CleanUp && (r.busyWith() == nil || !flow.BootsFromMedium(r.task))
+	if r.busyWith() != nil {
+		p.CleanUp = p.CleanUp && !flow.BootsFromMedium(r.task)
+		return p
+	}
+	p.Instance = flow.TakesBackInstance(&r.doc, r.task)
+	if !r.hasBooted() && !p.Instance {
 		return p
 	}
 	switch l.State {
 	case provision.DeployFail, // a half-written disk must not boot
 		provision.CleanFail, provision.InspectFail, provision.RescueFail:
 		p.Off = !r.task.Node.DisablePowerOff
-		p.Reset = r.task.Node.DisablePowerOff && (l.Aborted || l.Late) // the agent may be at work
+		p.Reset = r.task.Node.DisablePowerOff && (l.Aborted || l.Late || !r.hasBooted()) // the agent may be at work, or the instance run
 	case provision.ServiceFail: // an operator is to look at it, in the ramdisk where that needs no medium
 		p.Off = flow.BootsFromMedium(r.task) && !r.task.Node.DisablePowerOff
 	}

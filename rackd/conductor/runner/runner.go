@@ -110,6 +110,8 @@ type Runner struct {
 	reports  []report
 	// medium is the ramdisk's medium that was published last; nil: none.
 	medium *medium
+	// instance are the facts of which the media of the instance were published last; empty: they were ended, nil: neither.
+	instance map[string]string
 	// bootPhases counts what the history has of this boot: lines by their name, and by name and detail.
 	bootPhases map[string]int
 	// phases are those that no checkpoint has taken in yet.

@@ -60,7 +60,7 @@ func (*Driver) Properties() map[string]string {
 		fieldPassword: "Password of that user. Required.",
 		fieldProtocol: "http or https. Default http.",
 		fieldPort:     "TCP port of AMT. Default 16992 for http, 16993 for https.",
-		fieldVerifyCA: "How to check the certificate for https: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the certificate for https: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -71,7 +71,7 @@ func parse(n *node.Document) (w bmc.Web, err error) {
 	if missing := bmc.Missing(n, fieldAddress, fieldPassword, fieldUser); missing != "" {
 		return refuse(driver.Refuse("AMT driver requires the following to be set in node's driver_info: %s.", missing))
 	}
-	w = bmc.Web{Scheme: n.DriverString(fieldProtocol), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
+	w = bmc.Web{Node: n, Scheme: n.DriverString(fieldProtocol), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
 		Fields: bmc.Fields{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}
 	if w.Scheme == "" {
 		w.Scheme = "http"

@@ -38,6 +38,9 @@ func (Interface) Properties() map[string]string { return nil }
 // InstanceFields names what is read of instance_info.
 func (Interface) InstanceFields() []string { return installer.Fields() }
 
+// Adopts implements driver.Adopter: the machine boots its disk.
+func (Interface) Adopts(*node.Document) bool { return false }
+
 // Validate looks at what instance_info says of the installer.
 func (Interface) Validate(n *node.Document) error {
 	if err := installer.Validate(n); err != nil {
@@ -188,6 +191,9 @@ func (i Interface) bootInstance(ctx context.Context, t *driver.Task) (driver.Out
 // installer has written everything before it says that it has ended.
 func (i Interface) down(ctx context.Context, t *driver.Task) error {
 	if err := i.power.OffAfter(ctx, t); err != nil {
+		return err
+	}
+	if err := driver.Prepares(ctx, t); err != nil {
 		return err
 	}
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {

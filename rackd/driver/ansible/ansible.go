@@ -90,11 +90,11 @@ func (p *Plays) Ready() error {
 	if p.set.Folder == "" {
 		return nil
 	}
-	return errors.Join(p.lacks(), sweep())
+	return errors.Join(p.Lacks(), sweep())
 }
 
-// lacks says why no playbook can be run here.
-func (p *Plays) lacks() error {
+// Lacks says why no playbook can be run here.
+func (p *Plays) Lacks() error {
 	if p.set.Folder == "" {
 		return errors.New("this rackd has no folder with playbooks (rackd --ansible-dir)")
 	}
@@ -127,7 +127,7 @@ func (i Interface) Validate(n *node.Document) error {
 	if n.InstanceString("image_source") == "" {
 		return driver.Refuse("Node %s failed to validate deploy image info. Some parameters were missing. Missing are: ['instance_info.image_source']", n.UUID)
 	}
-	if err := i.plays.lacks(); err != nil {
+	if err := i.plays.Lacks(); err != nil {
 		return fmt.Errorf("node %s: the deploy interface ansible cannot be used: %w: %w", n.Label(), err, driver.ErrInvalid)
 	}
 	for _, field := range slices.Sorted(maps.Keys(unused)) {

@@ -72,6 +72,14 @@ func (i Interface) InstanceFields() (fields []string) {
 	return slices.Compact(fields)
 }
 
+// Ignored is that of the chosen interface.
+func (i Interface) Ignored(n *node.Document) (fields []string, why string) {
+	if c, ignores := i.chosen(n).(driver.InstanceIgnorer); ignores {
+		return c.Ignored(n)
+	}
+	return nil, ""
+}
+
 // Validate is that of the chosen interface.
 func (i Interface) Validate(n *node.Document) error { return i.chosen(n).Validate(n) }
 

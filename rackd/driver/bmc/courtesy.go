@@ -19,9 +19,19 @@ func pauseAfter(logins int, recovery time.Duration) time.Duration {
 	return min(recovery*4/5<<min(logins-2, 10), longestPause)
 }
 
+// jitter is the share of a pause that chance takes away: nodes of a rack whose credentials were changed together are not all tried at
+// one moment. A pause never gets longer.
+const jitter = 0.2
+
+// shorter is a pause less its share of chance, which is from 0 up to 1.
+func shorter(pause time.Duration, chance float64) time.Duration {
+	return pause - time.Duration(float64(pause)*jitter*chance)
+}
+
 // courtesy remembers which accounts were refused. It forgets one that was not tried for an hour after its pause.
 type courtesy struct {
-	recovery time.Duration // of PoolOptions
+	recovery time.Duration  // of PoolOptions
+	chance   func() float64 // as well
 	mu       sync.Mutex
 	refusal  map[[32]byte]*refusal // by Account.Sum
 }
@@ -70,7 +80,7 @@ func (c *courtesy) refused(sum [32]byte, why error) {
 		c.refusal[sum] = r
 	}
 	r.logins++
-	r.until, r.why = now.Add(pauseAfter(r.logins, c.recovery)), why
+	r.until, r.why = now.Add(shorter(pauseAfter(r.logins, c.recovery), c.chance())), why
 }
 
 // accepted forgets an account's refusals.

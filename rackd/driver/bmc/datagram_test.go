@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,13 +23,15 @@ import (
 func TestDatagramDriverConforms(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		e := newDatagramBMC(t)
-		d := &datagramDriver{NewPool[*datagramSession](PoolOptions{Driver: "datagram"})}
+		d := &datagramDriver{NewPool[*datagramSession](PoolOptions{Driver: "datagram", Pace: 1000, Log: drivertest.Logger(t)})}
 		t.Cleanup(func() { _ = d.Close(t.Context()) })
 		nodeWith := func(password string) *node.Document {
 			return &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{"at": e.conn.LocalAddr().String(), "password": password}}
 		}
 		return &drivertest.Machine{
 			Power: d, Management: d, Node: nodeWith("s3cret"), Secret: "s3cret",
+			Port:      func() string { return strconv.Itoa(e.conn.LocalAddr().(*net.UDPAddr).Port) },
+			Without:   map[string]string{"Second": "its double has one machine"},
 			Writes:    func() (n int) { e.set(func() { n = e.writes }); return n },
 			Lose:      func() { e.set(func() { e.lose = true }) },
 			Silence:   func() { e.conn.Close() },

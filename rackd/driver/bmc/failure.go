@@ -88,6 +88,9 @@ func (a Attempt) Explain(err error) error {
 	if held, ok := errors.AsType[*heldBack](err); ok {
 		later = fmt.Sprintf("; rackd does not try these credentials again before %s, unless driver_info changes", held.until.UTC().Format(time.TimeOnly+" MST"))
 	}
+	if changed, is := errors.AsType[*Changed](err); is {
+		return &explained{text: at + " " + changed.Error(), cause: err}
+	}
 	for _, known := range []error{driver.ErrUnsupported, driver.ErrInvalid, driver.ErrUnknown, driver.ErrUnreachable, driver.ErrDenied} {
 		if errors.Is(err, known) {
 			return &explained{text: at + ": " + a.clean(err.Error()) + later, cause: err}
@@ -109,8 +112,8 @@ func (a Attempt) Explain(err error) error {
 	case gone.Unknown:
 		return &explained{fmt.Sprintf("%s got the request and did not answer (%s): %s", at, said, driver.ErrUnknown), errors.Join(driver.ErrUnknown, cause)}
 	case untrusted(err):
-		return &explained{fmt.Sprintf("%s shows a certificate that is not trusted (%s): set driver_info %s to its PEM, or to false: %s",
-			at, said, a.Fields.VerifyCA, driver.ErrInvalid), errors.Join(driver.ErrInvalid, cause)}
+		return &explained{fmt.Sprintf("%s shows a certificate that is not trusted (%s): set driver_info %s to its PEM, to %s, or to false: %s",
+			at, said, a.Fields.VerifyCA, node.PinKey, driver.ErrInvalid), errors.Join(driver.ErrInvalid, cause)}
 	}
 	return &explained{fmt.Sprintf("%s does not answer (%s): check %s, the %s's network and that it is up: %s", at, said, a.Fields.Address, a.Device, driver.ErrUnreachable),
 		errors.Join(driver.ErrUnreachable, cause)}

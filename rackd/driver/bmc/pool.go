@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -26,7 +28,14 @@ type Account struct {
 	Address string
 	// Sum changes with the address, the credentials and whatever else a session depends on. It tells none of them.
 	Sum [32]byte
+	// Node is the one that the call is for, nil for none.
+	Node *node.Document
+	// PinnedBy is the field of driver_info that has the BMC's key pinned; empty: none has. Nodes that pin another key share no session.
+	PinnedBy string
 }
+
+// Of returns the account for a call for n.
+func (a Account) Of(n *node.Document) Account { a.Node = n; return a }
 
 // Session is an open conversation with a BMC. The pool calls one method at a time.
 type Session interface {
@@ -45,9 +54,29 @@ type PoolOptions struct {
 	// Recovery is power sync's first pause after refused credentials, which grows; default 300 s. The pauses of the
 	// pool follow it.
 	Recovery time.Duration
+	// Chance returns numbers from 0 up to 1, by which pauses differ; default rand.Float64.
+	Chance func() float64
 	// Pace is how many calls a second one BMC gets at most, after twice as many at once; default DefaultPace.
 	Pace int
-	Log  *slog.Logger
+	// Result names what became of a call from an error that this package does not know; nil: none is another's.
+	Result func(error) Class
+	Shared Shared
+	Log    *slog.Logger
+}
+
+// Shared is what all drivers of a rackd share; zero values mean that a driver has its own, or none.
+type Shared struct {
+	Pins *Pins
+	// Calls counts the calls to BMCs.
+	Calls Calls
+}
+
+// Filled returns it with its defaults.
+func (s Shared) Filled() Shared {
+	if s.Pins == nil {
+		s.Pins = NewPins()
+	}
+	return s
 }
 
 // Pool holds the sessions on the BMCs that a driver talked to lately.
@@ -67,6 +96,7 @@ type Pool[S Session] struct {
 type place[S Session] struct {
 	turn    chan struct{} // capacity 1: full while a call is under way
 	sum     [32]byte      // of the account that session was opened with
+	pinned  string        // the key that the BMC has shown then, if it is pinned
 	session S
 	open    bool
 
@@ -87,6 +117,9 @@ func NewPool[S Session](o PoolOptions) *Pool[S] {
 	if o.Recovery <= 0 {
 		o.Recovery = 300 * time.Second
 	}
+	if o.Chance == nil {
+		o.Chance = rand.Float64
+	}
 	if o.Pace <= 0 {
 		o.Pace = DefaultPace
 	}
@@ -94,7 +127,7 @@ func NewPool[S Session](o PoolOptions) *Pool[S] {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Pool[S]{opts: o, courtesy: courtesy{recovery: o.Recovery}, ctx: ctx, cancel: cancel, places: map[string]*place[S]{}}
+	return &Pool[S]{opts: o, courtesy: courtesy{recovery: o.Recovery, chance: o.Chance}, ctx: ctx, cancel: cancel, places: map[string]*place[S]{}}
 }
 
 // Use runs do with the BMC's session once it is the caller's turn. It opens one by login where there is none,
@@ -104,6 +137,12 @@ func NewPool[S Session](o PoolOptions) *Pool[S] {
 // longer knows the session. The pool then logs in and runs do once more. Its first request was refused, so it had no
 // effect; a do that writes must read first.
 func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context) (S, error), do func(S) error) error {
+	err := p.use(ctx, a, login, do)
+	p.count(a, err)
+	return err
+}
+
+func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context) (S, error), do func(S) error) error {
 	b, err := p.acquire(a.Address)
 	if err != nil {
 		return err
@@ -143,7 +182,7 @@ func (p *Pool[S]) Use(ctx context.Context, a Account, login func(context.Context
 
 // enter opens a session, unless one of the account is open. Refused credentials cost the session of another account nothing.
 func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(context.Context) (S, error)) error {
-	if b.open && b.sum == a.Sum {
+	if b.open && b.sum == a.Sum && (a.PinnedBy == "" || p.pinned(a) != "" && p.pinned(a) == b.pinned) {
 		return nil
 	}
 	if err := p.courtesy.check(a.Sum); err != nil {
@@ -158,8 +197,16 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 		}
 		return err
 	}
-	b.session, b.sum, b.open = s, a.Sum, true
+	b.session, b.sum, b.open, b.pinned = s, a.Sum, true, p.pinned(a)
 	return nil
+}
+
+// pinned is the key that is pinned for an account's node.
+func (p *Pool[S]) pinned(a Account) string {
+	if a.PinnedBy == "" || p.opts.Shared.Pins == nil {
+		return ""
+	}
+	return p.opts.Shared.Pins.Of(a.Node, a.PinnedBy, a.Address)
 }
 
 // sheltered runs do with the place's session. A panic may have come after a write had left, so its outcome counts as unknown, and the

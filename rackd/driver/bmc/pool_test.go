@@ -46,7 +46,9 @@ func (f *far) login(context.Context) (*talk, error) {
 
 func nothing(*talk) error { return nil }
 
-func accountOf(address string, sum byte) Account { return Account{address, [32]byte{sum}} }
+func accountOf(address string, sum byte) Account {
+	return Account{Address: address, Sum: [32]byte{sum}}
+}
 
 func TestCallsToOneAddressTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +171,7 @@ func TestForgottenSessionIsOpenedAgainOnce(t *testing.T) {
 
 func TestRefusedLoginIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		f, p := &far{}, NewPool[*talk](PoolOptions{Chance: func() float64 { return 0 }})
 		use := func(sum byte) error { return p.Use(t.Context(), accountOf("a", sum), f.login, nothing) }
 		if err := use(2); err != nil {
 			t.Fatal(err)
@@ -318,5 +320,34 @@ func TestAPanicEndsTheCallAlone(t *testing.T) {
 	}
 	if err := p.Use(t.Context(), a, f.login, nothing); err != nil || f.dropped.Load() != 1 {
 		t.Errorf("afterwards: %v, %d sessions dropped", err, f.dropped.Load())
+	}
+}
+
+// Chance takes a fifth of a pause away at most, and adds nothing: reads of power sync are not held back longer.
+func TestPausesDiffer(t *testing.T) {
+	for chance, want := range map[float64]time.Duration{0: 60 * time.Second, 0.5: 54 * time.Second, 1: 48 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			f, p := &far{}, NewPool[*talk](PoolOptions{Chance: func() float64 { return chance }})
+			f.refuse.Store(true)
+			_ = p.Use(t.Context(), accountOf("a", 1), f.login, nothing)
+			for _, after := range []time.Duration{want - time.Second, 2 * time.Second} {
+				time.Sleep(after)
+				_ = p.Use(t.Context(), accountOf("a", 1), f.login, nothing)
+				if after == want-time.Second && f.opened.Load() != 1 {
+					t.Errorf("chance %g: another login before %s", chance, want)
+				}
+			}
+			if f.opened.Load() != 2 {
+				t.Errorf("chance %g: %d logins after %s, want 2", chance, f.opened.Load(), want)
+			}
+		})
+	}
+	var different bool
+	first := NewPool[*talk](PoolOptions{}).opts.Chance
+	for range 100 {
+		different = different || first() != first()
+	}
+	if !different {
+		t.Error("by default all pauses are alike")
 	}
 }

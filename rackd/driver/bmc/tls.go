@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 )
 
-// VerifyCA reads a field such as redfish_verify_ca: "true", "false", PEM itself or the name of a PEM file. It takes the
+// VerifyCA reads a field such as redfish_verify_ca: "true", "false", "pin", PEM itself or the name of a PEM file. It takes the
 // words that Ironic takes for a Boolean; an empty field means true.
 func VerifyCA(field string) string {
 	switch strings.ToLower(strings.TrimSpace(field)) {
@@ -19,33 +20,70 @@ func VerifyCA(field string) string {
 		return "true"
 	case "false", "f", "0", "no", "n", "off":
 		return "false"
+	case node.PinKey:
+		return node.PinKey
 	}
 	return field
 }
 
-// TLS is how a BMC's certificate is checked. verify is what VerifyCA returns, of the field of that name; the
-// files that it may name are in folder.
-func TLS(verify, field string, folder namedfile.Folder) (*tls.Config, error) {
-	switch verify {
+// Trust is how a BMC's certificate is checked.
+type Trust struct {
+	// Verify is what VerifyCA returned, of the field of driver_info that is called Field.
+	Verify, Field string
+	// Folder holds the files that Verify may name.
+	Folder namedfile.Folder
+	// Pins hold the keys where Verify is node.PinKey: that of Node's BMC, which is at Address. Without a Node, Verify is checked only.
+	Pins    *Pins
+	Node    *node.Document
+	Address string
+}
+
+// pinnedBy is Account.PinnedBy.
+func (t Trust) pinnedBy() string {
+	if t.Verify == node.PinKey {
+		return t.Field
+	}
+	return ""
+}
+
+// Account is that of the pool. sum is Account.Sum.
+func (t Trust) Account(sum [32]byte) Account {
+	return Account{Address: t.Address, Sum: sum, Node: t.Node, PinnedBy: t.pinnedBy()}
+}
+
+// TLS returns the configuration for the connections of one session.
+func (t Trust) TLS() (*tls.Config, error) {
+	switch t.Verify {
 	case "true":
 		return &tls.Config{MinVersion: tls.VersionTLS12}, nil
 	case "false":
 		// The operator said so, on this node; many BMCs ship with nothing better.
 		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
+	case node.PinKey:
+		if t.Pins == nil {
+			return nil, fmt.Errorf("%s is %s, and this driver pins no keys: %w", t.Field, t.Verify, driver.ErrInvalid)
+		}
+		// The key itself is what is trusted, whatever else the certificate says: it is compared before anything is sent.
+		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: t.pin()}, nil
 	}
-	pem := []byte(verify)
-	if !strings.Contains(verify, "-----BEGIN") {
+	pem := []byte(t.Verify)
+	if !strings.Contains(t.Verify, "-----BEGIN") {
 		var err error
-		if pem, err = folder.Read(verify); err != nil {
-			return nil, fmt.Errorf("invalid value %q set in driver_info/%s: the value should be a Boolean, PEM, or the name of a PEM file: %w: %w",
-				verify, field, err, driver.ErrInvalid)
+		if pem, err = t.Folder.Read(t.Verify); err != nil {
+			return nil, fmt.Errorf("invalid value %q set in driver_info/%s: the value should be a Boolean, pin, PEM, or the name of a PEM file: %w: %w",
+				t.Verify, t.Field, err, driver.ErrInvalid)
 		}
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate: %w", field, driver.ErrInvalid)
+		return nil, fmt.Errorf("%s holds no PEM certificate: %w", t.Field, driver.ErrInvalid)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
+}
+
+// NoKey is the refusal to pin the key of a BMC that is reached without TLS.
+func NoKey(verifyCA, address string) error {
+	return fmt.Errorf("%s is %s, and %s is reached without TLS, which shows no key: %w", verifyCA, node.PinKey, address, driver.ErrInvalid)
 }
 
 // untrusted reports whether a connection failed because of the BMC's certificate.

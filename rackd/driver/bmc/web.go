@@ -29,6 +29,7 @@ type WebOptions struct {
 	Networks outbound.BMCs
 	// CAFolder holds the PEM files that driver_info may name.
 	CAFolder namedfile.Folder
+	Shared   Shared
 	Log      *slog.Logger
 }
 
@@ -40,16 +41,19 @@ func (o WebOptions) Filled() WebOptions {
 	if o.AnswerTimeout <= 0 {
 		o.AnswerTimeout = 60 * time.Second
 	}
+	o.Shared = o.Shared.Filled()
 	return o
 }
 
 // Pool returns the options of a pool of sessions of that driver.
 func (o WebOptions) Pool(name string) PoolOptions {
-	return PoolOptions{Driver: name, MaxBMCs: o.MaxBMCs, Pace: o.Pace, Recovery: o.Recovery, Log: o.Log}
+	return PoolOptions{Driver: name, MaxBMCs: o.MaxBMCs, Pace: o.Pace, Recovery: o.Recovery, Shared: o.Shared, Log: o.Log}
 }
 
 // Web is where a BMC that speaks HTTP is, and what it is logged in to with.
 type Web struct {
+	// Node is whose BMC it is.
+	Node               *node.Document
 	Scheme, Host, Port string
 	User, Password     string
 	// VerifyCA is what the function of that name returned.
@@ -66,7 +70,7 @@ func (w Web) URL(path string) string { return w.Scheme + "://" + w.Address() + p
 
 // Account is that of the pool.
 func (w Web) Account() Account {
-	return Account{Address: w.Address(), Sum: sha256.Sum256([]byte(strings.Join([]string{w.Scheme, w.Address(), w.User, w.Password, w.VerifyCA}, "\x00")))}
+	return w.trust(WebOptions{}).Account(sha256.Sum256([]byte(strings.Join([]string{w.Scheme, w.Address(), w.User, w.Password, w.VerifyCA}, "\x00"))))
 }
 
 // AccountName is what driver.Accounted returns.
@@ -75,9 +79,14 @@ func (w Web) AccountName() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// trust is how the certificate is checked.
+func (w Web) trust(o WebOptions) Trust {
+	return Trust{Verify: w.VerifyCA, Field: w.Fields.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: w.Node, Address: w.Address()}
+}
+
 // Open returns a transport to the BMC, without any connection.
 func (w Web) Open(o WebOptions) (*HTTP, error) {
-	config, err := TLS(w.VerifyCA, w.Fields.VerifyCA, o.CAFolder)
+	config, err := w.trust(o).TLS()
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +96,11 @@ func (w Web) Open(o WebOptions) (*HTTP, error) {
 // Validate refuses an address outside of the BMCs' networks and a certificate that cannot be read. It wraps driver.ErrInvalid.
 func (w Web) Validate(n *node.Document, o WebOptions) error {
 	if w.Scheme == "https" {
-		if _, err := TLS(w.VerifyCA, w.Fields.VerifyCA, o.CAFolder); err != nil {
+		if _, err := w.trust(o).TLS(); err != nil {
 			return fmt.Errorf("node %s: %w", n.Label(), err)
 		}
+	} else if w.VerifyCA == node.PinKey {
+		return fmt.Errorf("node %s: %w", n.Label(), NoKey(w.Fields.VerifyCA, w.Fields.Address))
 	}
 	ip, err := netip.ParseAddr(w.Host)
 	if err != nil {

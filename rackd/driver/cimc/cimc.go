@@ -5,7 +5,7 @@
 //   - A boot device lasts. Where the IMC has a precise boot order, that is the one read and written, else the order by kinds.
 //   - One request writes the whole order, and it is read back.
 //
-// Newer IMCs speak Redfish, too, which the driver redfish serves. Everything exported is safe for concurrent use.
+// Newer IMCs speak Redfish, too: the interfaces redfish of the same hardware type serve it. Everything exported is safe for concurrent use.
 package cimc
 
 import (
@@ -145,4 +145,14 @@ func (d *Driver) Identity(ctx context.Context, n *node.Document) (id driver.Iden
 		return err
 	})
 	return id, err
+}
+
+// DetectVendor implements driver.VendorDetector.
+func (d *Driver) DetectVendor(ctx context.Context, n *node.Document) (vendor string, err error) {
+	err = d.with(ctx, n, "detect the vendor", func(s *cisco.Session) error {
+		o, err := server(ctx, s)
+		vendor = cisco.Maker(o)
+		return err
+	})
+	return vendor, err
 }

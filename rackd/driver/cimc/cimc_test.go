@@ -59,7 +59,7 @@ func nodeOf(s *ciscotest.Server, more map[string]any) *node.Document {
 }
 
 func newDriver(t *testing.T) *Driver {
-	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000})
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -69,7 +69,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 				s, d := newIMC(t, exact), newDriver(t)
-				m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret"})
+				m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "an IMC is one machine"}})
 				m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 				m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
 				m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"cimc_password": "an0ther"}) }
@@ -109,6 +109,12 @@ func TestOrders(t *testing.T) {
 			}
 			if mode, err := d.BootMode(t.Context(), nodeOf(s, nil)); err != nil || mode != "bios" {
 				t.Errorf("boot mode %q, %v", mode, err)
+			}
+		}
+		for vendor, want := range map[string]string{"Cisco Systems Inc": "cisco", "Cisco": "cisco", " Contoso ": "contoso", "": ""} {
+			s.Set(func() { s.Put(cisco.New("computeRackUnit", "dn", unit, "vendor", vendor)) })
+			if is, err := d.DetectVendor(t.Context(), nodeOf(s, nil)); err != nil || is != want {
+				t.Errorf("%q: vendor %q, %v", vendor, is, err)
 			}
 		}
 		id, err := d.Identity(t.Context(), nodeOf(s, nil))

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
@@ -158,4 +159,13 @@ func failure(answer Object) error {
 		f.Class = bmc.Denied
 	}
 	return f
+}
+
+// Maker is who made a server, in lower case as IPMI's vendors are: "cisco" for what calls itself Cisco Systems Inc.
+func Maker(server Object) string {
+	vendor := strings.ToLower(strings.TrimSpace(server.Get("vendor")))
+	if strings.HasPrefix(vendor, "cisco") {
+		return "cisco"
+	}
+	return vendor
 }

@@ -27,7 +27,7 @@ func (f Fields) Properties(manager string) map[string]string {
 		f.User:     "User of the " + manager + ", who may operate servers. Required.",
 		f.Password: "Password of that user. Required.",
 		f.Port:     "TCP port of the " + manager + ". Default 443.",
-		f.VerifyCA: "How to check the certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		f.VerifyCA: "How to check the certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -38,7 +38,7 @@ func (f Fields) Parse(n *node.Document, more ...string) (w bmc.Web, err error) {
 	if missing := bmc.Missing(n, append([]string{f.Address, f.User, f.Password}, more...)...); missing != "" {
 		return refuse(driver.Refuse("%s driver requires these parameters to be set in the node's driver_info.. Missing are: %s", n.Driver, missing))
 	}
-	w = bmc.Web{Scheme: "https", User: n.DriverString(f.User), Password: n.DriverString(f.Password), VerifyCA: bmc.VerifyCA(n.DriverString(f.VerifyCA)), Fields: f.Fields}
+	w = bmc.Web{Node: n, Scheme: "https", User: n.DriverString(f.User), Password: n.DriverString(f.Password), VerifyCA: bmc.VerifyCA(n.DriverString(f.VerifyCA)), Fields: f.Fields}
 	if w.Host, err = bmc.Host(n, f.Address, f.Port); err != nil {
 		return refuse(err)
 	}

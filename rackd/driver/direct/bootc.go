@@ -76,6 +76,9 @@ func (Bootc) Supports(n *node.Document) bool {
 	return strings.HasPrefix(n.InstanceString("image_source"), "oci://") && n.InstanceString("image_disk_format") == diskFormatBootc
 }
 
+// Adopts implements driver.Adopter: the machine boots its disk.
+func (Bootc) Adopts(*node.Document) bool { return false }
+
 // ValidateWith checks what the instance's capabilities ask for.
 func (Bootc) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	return driver.ValidateInstance(h, n)

@@ -19,6 +19,9 @@ func (Custom) InstanceFields() []string { return []string{fieldDrive} }
 // Validate accepts every node: an image is up to the steps.
 func (Custom) Validate(*node.Document) error { return nil }
 
+// Adopts implements driver.Adopter: what boots is up to the steps.
+func (Custom) Adopts(*node.Document) bool { return false }
+
 // ValidateWith checks what the instance's capabilities ask for.
 func (Custom) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	return driver.ValidateInstance(h, n)

@@ -71,7 +71,7 @@ func (Interface) Properties() map[string]string {
 // InstanceFields names what is read or refused of instance_info.
 func (Interface) InstanceFields() []string {
 	return slices.AppendSeq(append(imagefields.InstanceFields(),
-		"image_type", "kernel", "ramdisk", "root_device", fieldDrive, fieldRootGB, fieldSwapMB, fieldEphemeralGB, fieldEphemeralFormat, fieldPreserveEphemeral),
+		"image_type", instancefiles.Kernel, instancefiles.Ramdisk, instancefiles.Arguments, "root_device", fieldDrive, fieldRootGB, fieldSwapMB, fieldEphemeralGB, fieldEphemeralFormat, fieldPreserveEphemeral),
 		maps.Keys(refusedFields))
 }
 
@@ -89,7 +89,11 @@ func (i Interface) Validate(n *node.Document) error {
 
 // ValidateWith checks what instance_info asks for besides.
 func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
-	return errors.Join(driver.ValidateInstance(h, n), unmet(n))
+	var pair error
+	if loadsKernel(n) {
+		pair = instancefiles.ValidatePair(n)
+	}
+	return errors.Join(driver.ValidateInstance(h, n), unmet(n), pair)
 }
 
 // Retries of steps whose BMC or agent does not answer.
@@ -137,13 +141,11 @@ func (i Interface) TearDownSteps(*node.Document) []driver.Step {
 			return driver.Outcome{}, err
 		}
 		t.Facts[driver.FactTornDown] = "yes"
-		if err := driver.EmptyDrives(ctx, t); err != nil {
-			return driver.Outcome{}, err
+		failed := driver.EmptyDrives(ctx, t)
+		if errors.Is(failed, driver.ErrUnreachable) { // it is asked again
+			return driver.Outcome{}, failed
 		}
-		if err := driver.SetSecureBoot(ctx, t, false); err != nil {
-			return driver.Outcome{}, err
-		}
-		return driver.Done(), t.Hardware.Boot().CleanUpInstance(ctx, t)
+		return driver.Done(), errors.Join(failed, driver.TakeBackInstance(ctx, t)) // what can be taken back is
 	})}
 }
 
@@ -163,8 +165,15 @@ type bootLoader struct {
 }
 
 // prepareInstanceBoot has the agent install the boot loader of a partition image and write the firmware's boot entry, where
-// firmware has such, and makes the disk the boot device.
+// firmware has such, and makes the disk the boot device. An instance whose kernel comes by the network needs neither.
 func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+	if loadsKernel(t.Node) {
+		if err := instancefiles.MountRoot(t, t.Facts[factRootUUID]); err != nil {
+			return driver.Outcome{}, err
+		}
+		t.Record.Phase("boot loader", "none: the instance's kernel and ramdisk come by the network, and mount root=UUID="+t.Facts[factRootUUID])
+		return driver.Done(), switchInstance(ctx, t)
+	}
 	if partition := isPartition(t.Node); partition || t.Node.BootMode() == "uefi" {
 		mode := ""
 		switch {
@@ -192,9 +201,17 @@ func (i Interface) prepareInstanceBoot(ctx context.Context, t *driver.Task) (dri
 	return driver.Done(), prepareInstance(ctx, t)
 }
 
-// prepareInstance makes the machine boot its disk from now on, with secure boot where the instance asks for it.
+// prepareInstance makes the machine boot its disk from now on.
 func prepareInstance(ctx context.Context, t *driver.Task) error {
 	if err := instancefiles.Forget(t); err != nil { // of an instance before
+		return err
+	}
+	return switchInstance(ctx, t)
+}
+
+// switchInstance makes the machine boot its instance from now on, with secure boot where the instance asks for it.
+func switchInstance(ctx context.Context, t *driver.Task) error {
+	if err := driver.Prepares(ctx, t); err != nil {
 		return err
 	}
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {

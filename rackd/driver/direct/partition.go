@@ -9,6 +9,9 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Fields of instance_info that lay out the disk of a partition image, Ironic's.
@@ -30,7 +33,7 @@ const defaultEphemeralFormat = "ext4"
 var ephemeralFormats = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "vfat"}
 
 // isPartition reports whether the image holds a file system and no disk. As in Ironic image_type says so, else that the image has a
-// kernel or a ramdisk of its own; from the disk, neither is needed to boot.
+// kernel or a ramdisk of its own.
 func isPartition(n *node.Document) bool {
 	switch n.InstanceString("image_type") {
 	case agentapi.ImagePartition:
@@ -39,6 +42,20 @@ func isPartition(n *node.Document) bool {
 		return n.InstanceString("kernel") != "" || n.InstanceString("ramdisk") != ""
 	}
 	return false
+}
+
+// loadsKernel reports whether the instance's kernel and ramdisk come by the network at each start, and mount the root partition that a
+// deploy has written, as Ironic had it.
+func loadsKernel(n *node.Document) bool {
+	return driver.NetbootAsked(n) && isPartition(n) && !volume.Boots(n)
+}
+
+// Ignored implements driver.InstanceIgnorer: a partition image that boots from its disk has a kernel of its own there.
+func (Interface) Ignored(n *node.Document) (fields []string, why string) {
+	if !isPartition(n) || driver.NetbootAsked(n) {
+		return nil, ""
+	}
+	return []string{instancefiles.Kernel, instancefiles.Ramdisk, instancefiles.Arguments}, "a partition image boots from its disk; the capability boot_option:netboot has it boot these"
 }
 
 // partitionsOf reads what a partition image's disk is to be, and names all that is wrong with it.

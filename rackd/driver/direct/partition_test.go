@@ -3,6 +3,7 @@ package direct
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
 // What a partition image's disk is to be is read as Ironic reads it, and refused in its words.
@@ -95,5 +97,99 @@ func TestDeployOfAPartitionImage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// netboot is a partition image whose kernel and ramdisk come by the network.
+var netboot = map[string]any{"image_source": "http://h/i", "image_checksum": strings.Repeat("a", 64), "root_gb": 1, "kernel": "http://h/k", "ramdisk": "http://h/r",
+	"ramdisk_kernel_arguments": "console=ttyS0", "capabilities": "boot_option:netboot"}
+
+// A partition image that asks for it gets no boot loader: at each start the network brings its kernel and its ramdisk. The rack has both
+// before the machine is touched. The kernel mounts the root partition that was written.
+func TestPartitionImageByNetwork(t *testing.T) {
+	for name, c := range map[string]struct {
+		told string // the root file system's UUID
+		want string // of the kernel's parameters
+		says string // of an error
+	}{
+		"well":      {told: "ab-1", want: "root=UUID=ab-1 ro text console=ttyS0"},
+		"no UUID":   {told: "ab 1 init=/bin/sh", says: "is no UUID of a file system"},
+		"no kernel": {told: "ab-1", says: "get instance_info kernel into the rack's cache"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.Node.InstanceInfo = netboot
+			well := r.Answer
+			r.Answer = func(command string) (any, string) {
+				if command == agentapi.CmdPrepareImage {
+					return agentapi.PrepareImageResult{RootDevice: "/dev/vda", PartitionUUIDs: &agentapi.PartitionUUIDs{Root: c.told}}, ""
+				}
+				return well(command)
+			}
+			r.Fail = func(call string) error {
+				if name == "no kernel" && call == "latest http://h/k" {
+					return driver.ErrUnreachable
+				}
+				return nil
+			}
+			err := flow(t, r, New(Settings{}).DeploySteps(r.Node))
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%s: %v, want %q", name, err, c.says)
+				}
+				if name == "no kernel" && len(r.Log) > 0 {
+					t.Errorf("%s: the machine was touched: %q", name, r.Log)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if got := r.Writes("agent " + agentapi.CmdInstallBoot); len(got) > 0 {
+				t.Errorf("a boot loader was installed: %q", got)
+			}
+			if got := r.Writes("boot "); !slices.Equal(got, []string{"boot pxe false", "boot pxe true"}) {
+				t.Errorf("boot devices %q", got)
+			}
+			// Another rackd answers by what central has noted, when the work and its facts are gone.
+			r.Node.InstanceFiles = r.Observed.InstanceFiles
+			o := networkboot.IPXE().InstanceOrder(r.Node, nil)
+			if o.Load == nil || strings.Join(o.Load.Params, " ") != c.want || o.Load.Kernel.ID != "id of http://h/k" || o.Load.Initramfs.ID != "id of http://h/r" {
+				t.Errorf("the machine is told %+v, %+v", o, o.Load)
+			}
+		})
+	}
+}
+
+// A rebuild that boots from its disk leaves nothing of the instance before that came by the network.
+func TestPartitionImageFromItsDiskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.Node.InstanceFiles = map[string]string{"kernel": "1", "ramdisk": "2", "root_uuid": "ab-1"}
+		if err := flow(t, r, New(Settings{}).DeploySteps(r.Node)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Observed.InstanceFiles; got == nil || len(got) > 0 {
+			t.Errorf("the instance's files are %v", got)
+		}
+	})
+}
+
+// No deploy here has seen the root partition of an adopted instance: the instance itself has to name it.
+func TestAdoptionOfAPartitionImageByNetwork(t *testing.T) {
+	r := newRig()
+	r.Node.InstanceInfo = netboot
+	if i := New(Settings{}); !i.Adopts(r.Node) {
+		t.Error("nothing to take over")
+	} else if err := i.TakeOver(t.Context(), r.Task(networkboot.IPXE())); !errors.Is(err, driver.ErrInvalid) || r.Observed.InstanceFiles != nil {
+		t.Errorf("without a root: %v, told %v", err, r.Observed.InstanceFiles)
+	}
+	r.Node.InstanceInfo = maps.Clone(netboot)
+	r.Node.InstanceInfo["ramdisk_kernel_arguments"] = "quiet root=UUID=cd-2"
+	if err := New(Settings{}).TakeOver(t.Context(), r.Task(networkboot.IPXE())); err != nil || len(r.Log) > 0 || r.Observed.InstanceFiles["kernel"] != "id of http://h/k" {
+		t.Errorf("with a root: %v, writes %q, told %v", err, r.Log, r.Observed.InstanceFiles)
+	}
+	if i := New(Settings{}); i.Adopts(newRig().Node) || (Custom{i}).Adopts(r.Node) || (Bootc{i}).Adopts(r.Node) {
+		t.Error("taken over, although the disk is what boots")
 	}
 }

@@ -29,8 +29,6 @@ func unmet(n *node.Document) error {
 	}
 	if !isPartition(n) {
 		wrong = append(wrong, unmetByDisk(n)...)
-	} else if driver.NetbootAsked(n) {
-		wrong = append(wrong, "the capability boot_option is netboot: a partition image gets a boot loader and starts from its disk, and its kernel is not loaded by the network: remove it")
 	}
 	if len(wrong) == 0 {
 		return nil

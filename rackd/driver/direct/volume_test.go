@@ -28,7 +28,18 @@ type firmware struct {
 	hidden        int
 	log           []string
 	deviceRefused error
+	room          driver.ISCSIRoom
+	start         func() driver.Start // nil: the BMC does not tell
 }
+
+func (f *firmware) Start(context.Context, *node.Document) (driver.Start, error) {
+	if f.start == nil {
+		return driver.StartUntold, nil
+	}
+	return f.start(), nil
+}
+
+func (f *firmware) ISCSIRoom() driver.ISCSIRoom { return f.room }
 
 func (f *firmware) ISCSIBoot(context.Context, *node.Document) (list []driver.ISCSITarget, err error) {
 	if f.target != nil {
@@ -155,6 +166,9 @@ func TestVolumesAreBooted(t *testing.T) {
 				if cleared := slices.Contains(f.log, "clear"); cleared != c.clears || f.target != nil {
 					t.Errorf("undeployed: writes %q, target %t", f.log, f.target != nil)
 				}
+				if slices.Contains(f.log, "boot disk true") == c.byIPXE {
+					t.Errorf("undeployed: writes %q", f.log)
+				}
 				if told := fmt.Sprint(r.Phases, task.Facts); strings.Contains(told, volumeSecret) {
 					t.Errorf("the secret is told: %s", told)
 				}
@@ -171,6 +185,12 @@ func TestFirmwareIsClearedOfWhatTheNodeNoLongerHas(t *testing.T) {
 	task.Node.Targets, task.Node.BootSet = nil, string(driver.BootISCSI)
 	if err := boot.PrepareInstance(t.Context(), task); err != nil || f.target != nil {
 		t.Errorf("an image in its place: %v, writes %q", err, f.log)
+	}
+	for name, b := range map[string]driver.Boot{"virtual media": boot, "ilo-pxe": networkboot.PXE().ByFirmware()} {
+		f.target, f.log = &driver.ISCSITarget{}, nil
+		if err := b.CleanUpInstance(t.Context(), task); err != nil || f.target != nil || !slices.Contains(f.log, "boot disk true") {
+			t.Errorf("%s, no instance in its place: %v, writes %q", name, err, f.log)
+		}
 	}
 	f.log, task.Node.BootSet, task.Node.Interfaces = nil, string(driver.BootDisk), map[string]string{"storage": "noop"}
 	if err := boot.CleanUpInstance(t.Context(), task); err != nil || slices.Contains(f.log, "clear") {
@@ -219,16 +239,90 @@ func (u unheard) Check() error {
 	return u.Fence.Check()
 }
 
-// A firmware that never shows the volume has not logged in: the deploy fails, and says what to look at.
-func TestFirmwareThatDoesNotLogIn(t *testing.T) {
+// A deploy whose firmware never shows the volume fails. Its end takes the target from the firmware, and may be called again.
+func TestAVolumeThatNeverShowsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
 		f.hidden = 1 << 30
+		var noted []string // what the firmware had been told when the checkpoint said that it would be
+		r.Fail = func(call string) error {
+			if call == "save" && noted == nil && task.Facts[driver.FactPrepared] != "" {
+				noted = append([]string{"noted"}, f.log...)
+			}
+			return nil
+		}
 		_, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node))
-		if err == nil || !strings.Contains(err.Error(), "has not logged in to the target") || !strings.Contains(err.Error(), "auth_password") || strings.Contains(err.Error(), volumeSecret) {
+		if err == nil || !strings.Contains(err.Error(), "the firmware did not log in") || !strings.Contains(err.Error(), "auth_password") || strings.Contains(err.Error(), volumeSecret) {
 			t.Errorf("%v", err)
 		}
+		if f.target == nil || !slices.Equal(noted, []string{"noted"}) {
+			t.Fatalf("target %v, %q", f.target, noted)
+		}
+		for range 2 {
+			f.log = nil
+			if err := driver.TakeBackInstance(t.Context(), task); err != nil || f.target != nil || f.log[len(f.log)-1] != "boot disk true" || task.Facts[driver.FactBoot] != "" {
+				t.Errorf("taken back: %v, writes %q, facts %v", err, f.log, task.Facts)
+			}
+		}
 	})
+}
+
+// A firmware that never shows the volume has not logged in: the deploy fails, and says what to look at. It does so shortly after the BMC
+// has said that the firmware looks for a system. What the BMC says of the start before does not count.
+func TestFirmwareThatDoesNotLogIn(t *testing.T) {
+	off := func(far driver.Start, after time.Duration) func() driver.Start {
+		began := time.Now()
+		return func() driver.Start {
+			if time.Since(began) < after {
+				return far
+			}
+			return driver.PastFirmware
+		}
+	}
+	for name, c := range map[string]struct {
+		start func() func() driver.Start
+		least time.Duration
+		most  time.Duration
+	}{
+		"untold":                      {nil, 10 * time.Minute, 11 * time.Minute},
+		"past firmware after minutes": {func() func() driver.Start { return off(driver.InFirmware, 4*time.Minute) }, 6 * time.Minute, 7 * time.Minute},
+		"told once it is off":         {func() func() driver.Start { return off(driver.InFirmware, time.Millisecond) }, 2 * time.Minute, 3 * time.Minute},
+		"of the start before":         {func() func() driver.Start { return off(driver.PastFirmware, 0) }, 10 * time.Minute, 11 * time.Minute},
+		"in firmware for good":        {func() func() driver.Start { return off(driver.InFirmware, time.Hour) }, 10 * time.Minute, 11 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+				f.hidden = 1 << 30
+				if c.start != nil {
+					f.start = c.start()
+				}
+				began := time.Now()
+				_, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node))
+				if took := time.Since(began); took < c.least || took > c.most {
+					t.Errorf("it fails after %s, want %s to %s", took, c.least, c.most)
+				}
+				for _, word := range []string{"the firmware did not log in", "target_portal 10.0.0.9:3260", "target_iqn iqn.2026-11.org.example:boot", "initiator iqn.2026-11.org.example:m1", "auth_username m1 and auth_password"} {
+					if err == nil || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), volumeSecret) {
+						t.Errorf("%v lacks %q, or tells the secret", err, word)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A drive that does not open fails the tear-down, and keeps no volume in the firmware.
+func TestATearDownTakesBackWhatItCan(t *testing.T) {
+	r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+	if err := mediaboot.VirtualMedia(nil).PrepareInstance(t.Context(), task); err != nil || f.target == nil {
+		t.Fatal(err)
+	}
+	f.VirtualMedia = &media{stays: 100, detach: driver.ErrDenied}
+	_, err := walk(t, r, task, New(Settings{}).TearDownSteps(r.Node))
+	if !errors.Is(err, driver.ErrDenied) || f.target != nil || f.log[len(f.log)-1] != "boot disk true" {
+		t.Errorf("%v; writes %q", err, f.log)
+	}
 }
 
 // Where the boot device is refused the firmware keeps no target.

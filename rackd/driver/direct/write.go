@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
 
 // Facts that later steps read.
@@ -44,6 +45,11 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 	served, err := i.prepare(ctx, t, img)
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if loadsKernel(t.Node) {
+		if err := instancefiles.Fetch(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
 	}
 	said := "in the rack's cache, verified"
 	if served.Converted != "" {

@@ -15,7 +15,8 @@ import (
 )
 
 // Machine is one machine with a BMC that a test controls, and the driver that talks to it. The machine is off,
-// and boots from pxe and disk. What its kind of hardware cannot do is nil: the checks that need it are left out.
+// and boots from pxe and disk. What its kind of hardware cannot do is nil, for a
+// reason in Without.
 type Machine struct {
 	Power driver.Power
 	// Management is nil where nothing but the power is reached, as by a PDU.
@@ -44,6 +45,15 @@ type Machine struct {
 	Deny      func()
 	Logins    func() int
 	Corrected func() *node.Document
+	// Second is the node of another machine behind the same BMC.
+	Second func() *node.Document
+	// Port is where the BMC listens, for TCP or UDP. No socket leads there any more once the driver is closed: by Close, or by Power's
+	// method of that name.
+	Port  func() string
+	Close func(context.Context) error
+	// Without says why one of Management, Lose, Silence, Hang, WhileRead, Deny, Second and Port is nil, or why the driver does not log to
+	// Logger (Log). The checks that need it are left out for that reason, which the test prints.
+	Without map[string]string
 }
 
 // order is a method that writes.
@@ -59,9 +69,15 @@ type order struct {
 // missing skips a check of an order that m cannot be given.
 func (o order) missing(t *testing.T, m *Machine) {
 	if o.managed && m.Management == nil {
-		t.Skip("nothing but the power of this kind of hardware is reached")
+		t.Skip(m.Without["Management"])
+	}
+	if o.managed && m.fixed() {
+		t.Skip("its boot order is fixed: no boot device is written")
 	}
 }
+
+// fixed: its machines have one boot order, which nothing changes.
+func (m *Machine) fixed() bool { _, is := m.Management.(driver.FixedBootOrder); return is }
 
 // known skips a check of what is known of the power.
 func (m *Machine) known(t *testing.T) {
@@ -98,6 +114,8 @@ var orders = []order{switchTo(driver.PowerOn, driver.PowerOn), switchTo(driver.R
 // Conformance holds power and management interfaces to the contract (rackd/driver). start makes a machine with a driver that
 // has talked to no BMC yet, and clears them away at the end of the check.
 func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
+	t.Run("what is left out has a reason", func(t *testing.T) { checkReasons(t, start(t)) })
+	start = logged(start)
 	for _, c := range []struct {
 		name  string
 		check func(*testing.T, *Machine)
@@ -113,6 +131,10 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 		{"a silent BMC is unreachable", checkSilence},
 		{"a refused login is not tried again", checkDenied},
 		{"calls to one BMC at once share a login", checkAtOnce},
+		{"two nodes on one BMC do not mix", checkTwoNodes},
+		{"a node with other credentials is not let in by the first one's session", checkTwoAccounts},
+		{"two machines behind one BMC do not mix", checkTwoMachines},
+		{"a thousand nodes leave no socket behind", checkSockets},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t, start(t)) })
 	}
@@ -218,7 +240,7 @@ func checkFields(t *testing.T, m *Machine) {
 	}
 	for _, i := range interfaces {
 		must(t, m, "Validate", i.Validate(m.Node))
-		if len(i.Properties()) == 0 {
+		if _, fixed := i.(driver.FixedBootOrder); !fixed && len(i.Properties()) == 0 {
 			t.Error("no field of driver_info is described")
 		}
 		for field, text := range i.Properties() {
@@ -286,7 +308,7 @@ func checkPresentState(t *testing.T, m *Machine) {
 	}
 	give(t, m, switchTo(driver.PowerOn, driver.PowerOn))
 	still(switchTo(driver.PowerOn, driver.PowerOn))
-	if m.Management == nil {
+	if m.Management == nil || m.fixed() {
 		return
 	}
 	for _, o := range []order{bootFrom(driver.BootPXE, true), bootFrom(driver.BootDisk, false)} {
@@ -304,13 +326,18 @@ func checkPresentState(t *testing.T, m *Machine) {
 }
 
 func checkBootDevice(t *testing.T, m *Machine) {
-	bootFrom(driver.BootPXE, false).missing(t, m)
+	if m.Management == nil {
+		t.Skip(m.Without["Management"])
+	}
 	list, err := m.Management.SupportedBootDevices(within(t), m.Node)
 	must(t, m, "SupportedBootDevices", err)
 	for _, device := range []driver.BootDevice{driver.BootPXE, driver.BootDisk} {
 		if !slices.Contains(list, device) {
 			t.Errorf("%s is not among the boot devices %v", device, list)
 		}
+	}
+	if m.fixed() {
+		return
 	}
 	for _, device := range list {
 		for _, persistent := range []bool{false, true} {
@@ -347,11 +374,11 @@ func calls(m *Machine) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"PowerState": func(ctx context.Context) error { _, err := m.Power.PowerState(ctx, m.Node); return err },
 	}
-	if m.Management != nil {
+	if m.Management != nil && !m.fixed() {
 		all["BootDevice"] = func(ctx context.Context) error { _, err := m.Management.BootDevice(ctx, m.Node); return err }
 	}
 	for _, o := range orders {
-		if o.managed && m.Management == nil {
+		if o.managed && (m.Management == nil || m.fixed()) {
 			continue
 		}
 		all[o.name] = func(ctx context.Context) error { return o.give(ctx, &Fence{}, m) }
@@ -375,7 +402,7 @@ func checkContexts(t *testing.T, m *Machine) {
 
 func checkHang(t *testing.T, m *Machine) {
 	if m.Hang == nil {
-		t.Skip("this kind of hardware does not hang")
+		t.Skip(m.Without["Hang"])
 	}
 	m.Hang()
 	for name, call := range calls(m) {
@@ -392,7 +419,7 @@ func checkHang(t *testing.T, m *Machine) {
 
 func checkSilence(t *testing.T, m *Machine) {
 	if m.Silence == nil {
-		t.Skip("this kind of hardware is always reachable")
+		t.Skip(m.Without["Silence"])
 	}
 	m.Silence()
 	for name, call := range calls(m) {
@@ -406,7 +433,7 @@ func checkSilence(t *testing.T, m *Machine) {
 
 func checkDenied(t *testing.T, m *Machine) {
 	if m.Deny == nil {
-		t.Skip("this kind of hardware has no credentials")
+		t.Skip(m.Without["Deny"])
 	}
 	_, err := m.Power.PowerState(within(t), m.Node)
 	must(t, m, "PowerState", err)
@@ -427,7 +454,7 @@ func checkDenied(t *testing.T, m *Machine) {
 
 func checkAtOnce(t *testing.T, m *Machine) {
 	if m.Deny == nil {
-		t.Skip("this kind of hardware has no credentials")
+		t.Skip(m.Without["Deny"])
 	}
 	m.Deny()
 	var all sync.WaitGroup
@@ -472,7 +499,7 @@ func checkFence(t *testing.T, start func(t *testing.T) *Machine, o order) {
 func checkLateFence(t *testing.T, m *Machine, o order) {
 	o.missing(t, m)
 	if m.WhileRead == nil {
-		t.Skip("this kind of hardware is not read before it is written to")
+		t.Skip(m.Without["WhileRead"])
 	}
 	f := &Fence{}
 	m.WhileRead(f.Lose)
@@ -487,8 +514,11 @@ func checkLateFence(t *testing.T, m *Machine, o order) {
 // checkLost loses the answer of an order. Its caller reads back, or repeats it: neither writes a second time.
 func checkLost(t *testing.T, m *Machine, o order) {
 	o.missing(t, m)
-	if m.Lose == nil || o.managed && m.Deferred {
-		t.Skip("this kind of hardware loses no answer to this order")
+	if m.Lose == nil {
+		t.Skip(m.Without["Lose"])
+	}
+	if o.managed && m.Deferred {
+		t.Skip("its boot devices are kept with the node: no answer of the machine can be lost")
 	}
 	m.Lose()
 	failing(t, m, o.name, o.give(within(t), &Fence{}, m), driver.ErrUnknown)

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -63,6 +64,30 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 		set(t, m, chap)
 		clear(t, m)
 	})
+	t.Run("what it has room for is set, and all else is refused", func(t *testing.T) {
+		m := start(t)
+		room := m.Booter.ISCSIRoom()
+		mutual, second := chap, plain
+		mutual.TargetUser, mutual.TargetSecret = "target-user", "s3cret-of-target"
+		second.Second = driver.ISCSIPath{Host: "192.0.2.12", Port: 3261, IQN: "iqn.2010-10.org.example:volume-1b", LUN: 3}
+		for _, c := range []struct {
+			target driver.ISCSITarget
+			fits   bool
+			says   string
+		}{{mutual, room.Mutual, "mutual_auth_username"}, {second, room.Paths > 1, "one target_portal"}} {
+			if c.fits {
+				set(t, m, c.target)
+				set(t, m, plain) // nothing of it is left
+				continue
+			}
+			writes(t, m.Machine, "more than there is room for", 0, func() {
+				err := m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, c.target)
+				if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%v, want ErrInvalid with %q", err, c.says)
+				}
+			})
+		}
+	})
 	t.Run("what is already so is not written", func(t *testing.T) {
 		m := start(t)
 		writes(t, m.Machine, "clear without a target", 0, func() { clear(t, m) })
@@ -93,7 +118,8 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 	})
 	t.Run("a target that is none is refused", func(t *testing.T) {
 		m := start(t)
-		for _, bad := range []driver.ISCSITarget{{}, {Host: "192.0.2.1", Port: 3260, IQN: "volume"}, {Host: "192.0.2.1", IQN: plain.IQN}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, User: "u"}} {
+		for _, bad := range []driver.ISCSITarget{{}, {Host: "192.0.2.1", Port: 3260, IQN: "volume"}, {Host: "192.0.2.1", IQN: plain.IQN}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, User: "u"},
+			{Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, TargetUser: "u", TargetSecret: "s"}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, Second: driver.ISCSIPath{Host: "192.0.2.2"}}} {
 			writes(t, m.Machine, "a bad target", 0, func() {
 				if err := m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, bad); !errors.Is(err, driver.ErrInvalid) {
 					t.Errorf("%+v: %v, want ErrInvalid", bad, err)

@@ -84,16 +84,19 @@ func NewRig() *Rig {
 		secrets: map[string]string{}, clears: map[string][]string{}, sure: map[string]bool{}}
 }
 
-// Task is a task on the machine under boot, as a new owner of the work has it:
+// Task is a task on the machine under boot, which may be nil for a machine of a type without one, as a new owner of the work has it:
 // what earlier tasks kept is there.
 func (r *Rig) Task(boot driver.Interface) *driver.Task {
 	var deploy driver.Interface = noImplementation{}
 	if r.Deploy != nil {
 		deploy = r.Deploy
 	}
-	reg, err := driver.NewRegistry(driver.Type{Name: "rig", Interfaces: map[string][]driver.Named{
-		"power": {{Name: "rig", Impl: rigPower{r}}}, "management": {{Name: "rig", Impl: rigManagement{r}}},
-		"boot": {{Name: "rig", Impl: boot}}, "deploy": {{Name: "rig", Impl: deploy}}}})
+	interfaces := map[string][]driver.Named{"power": {{Name: "rig", Impl: rigPower{r}}}, "management": {{Name: "rig", Impl: rigManagement{r}}},
+		"deploy": {{Name: "rig", Impl: deploy}}}
+	if boot != nil {
+		interfaces["boot"] = []driver.Named{{Name: "rig", Impl: boot}}
+	}
+	reg, err := driver.NewRegistry(driver.Type{Name: "rig", Interfaces: interfaces})
 	if err != nil {
 		panic(err)
 	}

@@ -74,6 +74,7 @@ func (w *Web) Play(m *Machine) *Machine {
 	m.Lose = func() { w.Set(func() { w.lose = true }) }
 	m.Hang = func() { w.Set(func() { w.hang = true }) }
 	m.WhileRead = func(do func()) { w.Set(func() { w.whileRead = do }) }
+	m.Port = func() string { _, port := w.HostPort(); return port }
 	m.Silence = func() { w.Server.Listener.Close(); w.Server.CloseClientConnections() }
 	return m
 }

@@ -6,10 +6,18 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/none"
 )
 
 // Fake hardware keeps the contract of real one.
 func TestConformance(t *testing.T) {
+	for name, management := range map[string]driver.Management{"fake": nil, "noop": none.Management{}} {
+		t.Run(name, func(t *testing.T) { conforms(t, management) })
+	}
+}
+
+// conforms checks fake hardware with a management interface, nil for its own.
+func conforms(t *testing.T, management driver.Management) {
 	drivertest.Conformance(t, func(*testing.T) *drivertest.Machine {
 		f := New(Options{})
 		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{}}
@@ -18,7 +26,7 @@ func TestConformance(t *testing.T) {
 				n.DriverInfo["fake_"+method+suffix] = v
 			}
 		}
-		return &drivertest.Machine{
+		m := &drivertest.Machine{
 			Power: f.Interface("power").(driver.Power), Management: f.Interface("management").(driver.Management), Node: n,
 			Writes: func() int {
 				f.mu.Lock()
@@ -27,6 +35,12 @@ func TestConformance(t *testing.T) {
 			},
 			Silence: func() { set("_fail", "no answer"); set("_unreachable", true) },
 			Hang:    func() { set("_delay", 3600) },
+			Without: map[string]string{"Lose": "no wire loses an answer", "WhileRead": "no wire is read", "Deny": "there are no credentials", "Second": "there is no BMC", "Port": "there is no BMC",
+				"Log": "the driver logs nothing"},
 		}
+		if management != nil {
+			m.Management = management
+		}
+		return m
 	})
 }

@@ -122,6 +122,9 @@ func (deploy) InstanceFields() []string {
 
 // prepareInstance switches secure boot too, where the instance asks for it.
 func (d deploy) prepareInstance(ctx context.Context, t *driver.Task) error {
+	if err := driver.Prepares(ctx, t); err != nil {
+		return err
+	}
 	if err := driver.SetSecureBoot(ctx, t, true); err != nil {
 		return err
 	}

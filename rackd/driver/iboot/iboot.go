@@ -48,7 +48,9 @@ type Options struct {
 	Recovery      time.Duration
 	// Networks are those that iBoots are in.
 	Networks outbound.BMCs
-	Log      *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power.
@@ -71,7 +73,7 @@ func New(o Options) *Driver {
 	if o.Hold <= 0 {
 		o.Hold = 5 * time.Second
 	}
-	return &Driver{o, bmc.NewPool[session](bmc.PoolOptions{Driver: "iboot", MaxBMCs: o.MaxBMCs, Pace: o.Pace, Recovery: o.Recovery, Log: o.Log})}
+	return &Driver{o, bmc.NewPool[session](bmc.PoolOptions{Driver: "iboot", MaxBMCs: o.MaxBMCs, Pace: o.Pace, Recovery: o.Recovery, Shared: o.Shared, Log: o.Log})}
 }
 
 // Close ends the driver. No call may follow.

@@ -126,7 +126,7 @@ func (d *double) node(more map[string]any) *node.Document {
 }
 
 func newDriver(t *testing.T) *Driver {
-	d := New(Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pause: 5 * time.Millisecond, Hold: 20 * time.Millisecond, Timeout: 2 * time.Second, Pace: 1000})
+	d := New(Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pause: 5 * time.Millisecond, Hold: 20 * time.Millisecond, Timeout: 2 * time.Second, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -135,6 +135,13 @@ func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		i := newDouble(t)
 		return &drivertest.Machine{Power: newDriver(t), Node: i.node(nil), Secret: "s3cret",
+			Port: func() string { _, port, _ := net.SplitHostPort(i.listener.Addr().String()); return port },
+			Second: func() *node.Document {
+				n := i.node(map[string]any{fieldRelay: 3})
+				n.UUID, n.Name = "b3d2", "web2"
+				return n
+			},
+			Without:   map[string]string{"Management": "an iBoot reaches nothing but the power", "Deny": "an iBoot answers a wrong password with silence (TestRelays)"},
 			Writes:    func() (n int) { i.set(func() { n = i.sets }); return n },
 			Lose:      func() { i.set(func() { i.lose = true }) },
 			Hang:      func() { i.set(func() { i.hang = true }) },

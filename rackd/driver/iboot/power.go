@@ -17,7 +17,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum()},
+	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum(), Node: n},
 		func(context.Context) (session, error) { return session{}, nil },
 		func(session) error { return do(t) })
 	return bmc.Attempt{Node: n, Doing: doing, Device: "iBoot", BMC: t.address(), User: t.user, Secrets: []string{t.password},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
 )
@@ -217,6 +218,7 @@ func management(t *testing.T, o redfish.Options, store Store) Management {
 	t.Helper()
 	o.Networks = redfishtest.Loopback
 	o.Pace = 1000
+	o.Log = drivertest.Logger(t)
 	d := redfish.New(o)
 	t.Cleanup(func() { _ = d.Close(t.Context()) })
 	return Management{redfish.Management{Driver: d, Rest: 1, Bringup: bringup.Settings{}}, store}

@@ -49,7 +49,7 @@ var Drac = redfish.Dialect{
 		fieldPort:     "Port of the DRAC card; default is 443. Optional.",
 		fieldPath:     "Path of WS-Man, which is not used: Redfish has its own. Optional.",
 		fieldProtocol: "One of http, https; default is https. Optional.",
-		fieldVerifyCA: "How to check the DRAC card's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the DRAC card's certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the DRAC card reports. ignore: they are not compared. Default trust.",
 	},
 	Read: readDrac,

@@ -28,13 +28,15 @@ type Auto struct {
 
 // NewAuto returns an Auto that has asked no iLO yet.
 func NewAuto(m Management, r *ribcl.Driver) Auto {
-	return Auto{m, r, &speech{old: map[string]time.Time{}}}
+	return Auto{m, r, &speech{old: map[string]time.Time{}, health: map[string]time.Time{}}}
 }
 
 // speech is which iLOs speak RIBCL only. Safe for concurrent use.
 type speech struct {
 	mu  sync.Mutex
 	old map[string]time.Time // by account, until when that counts
+	// health is by account when the health is to be read by RIBCL again.
+	health map[string]time.Time
 }
 
 // An iLO gets Redfish with a firmware of iLO 4 2.30, so an answer counts for some time.
@@ -56,6 +58,20 @@ func (s *speech) learn(account string) {
 		clear(s.old)
 	}
 	s.old[account] = time.Now().Add(speechLasts)
+}
+
+// healthDue reports whether the health is to be read, at most once in healthEvery.
+func (s *speech) healthDue(account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.health[account]) {
+		return false
+	}
+	if len(s.health) >= mostSpeech {
+		clear(s.health)
+	}
+	s.health[account] = time.Now().Add(healthEvery)
+	return true
 }
 
 // either runs one of the two, as the node's iLO speaks.
@@ -187,6 +203,9 @@ func (a Auto) ISCSIBoot(ctx context.Context, n *node.Document) (list []driver.IS
 	return list, err
 }
 
+// ISCSIRoom implements driver.ISCSIBooter.
+func (a Auto) ISCSIRoom() driver.ISCSIRoom { return a.Redfish.ISCSIRoom() }
+
 // SetISCSIBoot implements driver.ISCSIBooter.
 func (a Auto) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document, target driver.ISCSITarget) error {
 	return a.either(n, func() error { return a.Redfish.SetISCSIBoot(ctx, f, n, target) }, no(n, "set_iscsi_boot_target"))
@@ -195,12 +214,6 @@ func (a Auto) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document
 // ClearISCSIBoot implements driver.ISCSIBooter.
 func (a Auto) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
 	return a.either(n, func() error { return a.Redfish.ClearISCSIBoot(ctx, f, n) }, no(n, "clear_iscsi_boot_target"))
-}
-
-// Observe implements driver.Observer. An iLO that speaks RIBCL only tells nothing of it.
-func (a Auto) Observe(ctx context.Context, n *node.Document) (o hardware.Observation, err error) {
-	err = a.either(n, func() (err error) { o, err = a.Redfish.Observe(ctx, n); return err }, func() error { return nil })
-	return o, err
 }
 
 // Kept implements driver.Keeper.

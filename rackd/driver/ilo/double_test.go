@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
@@ -103,7 +104,7 @@ func (d *double) info(password string) map[string]any {
 // management is the interface ilo5.
 func management(t *testing.T) Management {
 	t.Helper()
-	d := redfish.New(redfish.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000})
+	d := redfish.New(redfish.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(t.Context()) })
 	return Management{Management: redfish.Management{Driver: d, Rest: 1}, BIOS: redfish.BIOS{Driver: d}, Firmware: redfish.Firmware{Driver: d}}
 }
@@ -111,7 +112,7 @@ func management(t *testing.T) Management {
 // auto is the interface ilo.
 func auto(t *testing.T) Auto {
 	t.Helper()
-	r := ribcl.New(ribcl.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000})
+	r := ribcl.New(ribcl.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = r.Close(t.Context()) })
 	return NewAuto(management(t), r)
 }

@@ -1,8 +1,9 @@
 // Package ilo is the interfaces of HPE's machines. Their iLO speaks Redfish with additions of HPE's: iLO 5 and later, and iLO 4
 // in part. Or it speaks RIBCL, which is XML over HTTPS: iLO 3 and iLO 4.
 //
-// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/bmc, rackd/driver/namedfile,
-// rackd/driver/snmp/snmpclient, rackd/outbound, protocol and gosnmp. What is the standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/credential, rackd/driver/redfish, rackd/driver/ipmi (for the names of fields), rackd/driver/bmc,
+// rackd/driver/namedfile, rackd/driver/snmp/snmpclient, rackd/outbound, protocol and gosnmp. What is the standard's is
+// rackd/driver/redfish's. Invariants:
 //   - An iLO is asked which of the two it speaks, once, and then gets one of them only.
 //   - A password or a licence key stands in no error, also where the iLO repeats it.
 //   - What an iLO has accepted counts once it shows it.
@@ -19,6 +20,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ipmi"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -33,8 +35,11 @@ const (
 	fieldCAFile      = "ca_file"
 	fieldConsolePort = "console_port"
 	fieldNewPassword = "ilo_change_password"
-	// fieldIdentity is Ironyard's own.
-	fieldIdentity = "ilo_identity"
+	// These are Ironyard's own.
+	fieldIdentity     = "ilo_identity"
+	fieldIPMIPort     = "ilo_ipmi_port"
+	fieldSSHHostKey   = "ilo_ssh_host_key"
+	fieldSSHSharedCLI = "ilo_ssh_shared_cli"
 )
 
 // defaultTimeout is how long an iLO may take for an answer, Ironic's default.
@@ -53,13 +58,22 @@ var Dialect = redfish.Dialect{
 		fieldPort:        "Port to be used for iLO operations; default is 443. Optional.",
 		fieldTimeout:     "Timeout (in seconds) for iLO operations; default is 60. Optional.",
 		fieldCAFile:      "Name of a PEM file to validate the iLO's certificate with. It counts before ilo_verify_ca, which is to be used instead. Optional.",
-		fieldVerifyCA:    "How to check the iLO's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
-		fieldConsolePort: "Port for a console. It is checked, and not used. Optional.",
+		fieldVerifyCA:    "How to check the iLO's certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldConsolePort: "Port of Ironic's console. It is checked and opens nothing: consoles have no ports here. Optional.",
 		fieldNewPassword: "New password for ilo_username, which the clean step reset_ilo_credential sets and puts in the place of ilo_password. Optional.",
 		fieldIdentity:    "trust: work fails if the machine's UUID or serial number differs from what the iLO reports. ignore: they are not compared. Default trust.",
 	}),
 	Read:    read,
+	SSH:     sshFields,
 	MayLack: true,
+}
+
+// sshFields are the fields of a serial console by SSH.
+func sshFields() (hostKey, sharedCLI string) { return fieldSSHHostKey, fieldSSHSharedCLI }
+
+// OverLAN are the fields by which an iLO's Serial over LAN is reached.
+func OverLAN() ipmi.Names {
+	return ipmi.Names{Address: fieldAddress, User: fieldUser, Password: fieldPassword, Port: fieldIPMIPort}
 }
 
 // read reads driver_info, and refuses it in Ironic's words.
@@ -79,7 +93,8 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	if port == "" {
 		port = "443"
 	}
-	for field, value := range map[string]string{fieldPort: port, fieldConsolePort: n.DriverString(fieldConsolePort)} {
+	ports := map[string]string{fieldPort: port, fieldConsolePort: n.DriverString(fieldConsolePort), fieldIPMIPort: n.DriverString(fieldIPMIPort)}
+	for field, value := range ports {
 		if p, err := strconv.Atoi(value); value != "" && (err != nil || p < 1 || p > 65535) {
 			return redfish.Values{}, 0, driver.Refuse("%s \"%s\" is not a valid port.", field, value)
 		}

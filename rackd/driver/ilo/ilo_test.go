@@ -1,6 +1,7 @@
 package ilo
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ func TestConformance(t *testing.T) {
 	t.Run("ilo", func(t *testing.T) {
 		drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 			d, a := newDouble(t), auto(t)
-			return d.Machine(a, a, d.info)
+			m := d.Machine(a, a, d.info)
+			m.Close = func(ctx context.Context) error { return errors.Join(a.Redfish.Driver.Close(ctx), a.RIBCL.Close(ctx)) }
+			return m
 		})
 	})
 }

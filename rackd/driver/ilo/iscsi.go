@@ -1,6 +1,7 @@
 package ilo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -195,9 +196,12 @@ func (m Management) ISCSIBoot(ctx context.Context, n *node.Document) (list []dri
 	return list, err
 }
 
+// ISCSIRoom implements driver.ISCSIBooter: an attempt has one target, which shows nothing.
+func (Management) ISCSIRoom() driver.ISCSIRoom { return driver.ISCSIRoom{Paths: 1} }
+
 // SetISCSIBoot implements driver.ISCSIBooter: each adapter that boots by the network gets an attempt.
 func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document, target driver.ISCSITarget) error {
-	if err := target.Check(n); err != nil {
+	if err := cmp.Or(target.Check(n), m.ISCSIRoom().Fits(target, n)); err != nil {
 		return err
 	}
 	operation := fmt.Sprintf("Setting of target IQN %s for node %s", target.IQN, n.UUID)

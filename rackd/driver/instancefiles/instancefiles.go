@@ -1,5 +1,6 @@
-// Package instancefiles is what an instance brings that runs from the network and from no disk: a kernel and a ramdisk, or an
-// image of a CD. Each boot interface that can boots them in its own way.
+// Package instancefiles is what an instance brings that starts from no disk: a kernel and a ramdisk, or an image of a CD. Each boot
+// interface that can boots them in its own way, over the network or from a medium. The system that a kernel starts may be on a disk all
+// the same.
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/bootorder and protocol. Invariants: a deploy notes which files it was
 // given, by their checksums, and the instance boots these each time; an instance is told nothing that an agent is told.
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,18 +57,12 @@ func Validate(n *node.Document) error {
 	case iso != "" && source != "":
 		return driver.Refuse("An 'image_source' and 'boot_iso' parameter may not be specified at the same time.")
 	case iso == "" && (kernel == "" || ramdisk == ""):
-		var missing []string
-		for _, field := range []string{Kernel, Ramdisk} {
-			if n.InstanceString(field) == "" {
-				missing = append(missing, "'"+field+"'")
-			}
-		}
 		why := ""
 		if source != "" {
 			why = " An image_source tells of no kernel here: no image service is asked."
 		}
 		return driver.Refuse("Cannot validate image information for node %s because one or more parameters are missing from its instance_info and insufficient information is present to boot from a remote volume. Missing are: [%s], or 'boot_iso'.%s",
-			n.UUID, strings.Join(missing, ", "), why)
+			n.UUID, strings.Join(absent(n), ", "), why)
 	case iso != "" && (kernel != "" || ramdisk != ""):
 		return fmt.Errorf("node %s: instance_info has %s, and %s or %s: an instance boots either an image or a kernel: remove one of them: %w", n.Label(), ISO, Kernel, Ramdisk, driver.ErrInvalid)
 	}
@@ -76,6 +72,30 @@ func Validate(n *node.Document) error {
 		}
 	}
 	return validateArguments(n)
+}
+
+// ValidatePair asks for a kernel and a ramdisk, of an instance whose system is on a disk. The words of the first refusal are Ironic's.
+func ValidatePair(n *node.Document) error {
+	if missing := absent(n); len(missing) > 0 {
+		return driver.Refuse("Cannot validate image information for node %s because one or more parameters are missing from its instance_info. Missing are: [%s]. The capability boot_option is netboot, so a partition image starts by a kernel and a ramdisk from the network.",
+			n.UUID, strings.Join(missing, ", "))
+	}
+	for _, field := range []string{Kernel, Ramdisk} {
+		if err := check(n, field); err != nil {
+			return err
+		}
+	}
+	return validateArguments(n)
+}
+
+// absent are the names, in quotes, of those of an instance's kernel and ramdisk that it does not name.
+func absent(n *node.Document) (missing []string) {
+	for _, field := range []string{Kernel, Ramdisk} {
+		if n.InstanceString(field) == "" {
+			missing = append(missing, "'"+field+"'")
+		}
+	}
+	return missing
 }
 
 func check(n *node.Document, field string) error {
@@ -118,8 +138,17 @@ const fact = "instance_files"
 // Fetch brings the instance's files into the rack's cache and notes which they are. What only TFTP gives, the machine loads
 // by itself each time.
 func Fetch(ctx context.Context, t *driver.Task) error {
+	files, err := latest(ctx, t, Kernel, Ramdisk, ISO)
+	if err != nil {
+		return err
+	}
+	return note(t, files)
+}
+
+// latest brings the files of the fields into the rack's cache and returns their ids.
+func latest(ctx context.Context, t *driver.Task, fields ...string) (map[string]string, error) {
 	files := map[string]string{}
-	for _, field := range []string{Kernel, Ramdisk, ISO} {
+	for _, field := range fields {
 		text := t.Node.InstanceString(field)
 		if text == "" {
 			continue
@@ -130,16 +159,86 @@ func Fetch(ctx context.Context, t *driver.Task) error {
 		}
 		id, err := t.Images.Latest(ctx, text)
 		if err != nil {
-			return fmt.Errorf("node %s: get instance_info %s into the rack's cache: %w", t.Node.Label(), field, err)
+			return nil, fmt.Errorf("node %s: get instance_info %s into the rack's cache: %w", t.Node.Label(), field, err)
 		}
 		files[field] = id
+	}
+	return files, nil
+}
+
+// FetchForMedium is Fetch for an instance whose machine reads media from rackds: made of its kernel and ramdisk, if it has these,
+// and its config drive, if drive has its SHA-256. An image of a CD its BMC reads at its own address.
+func FetchForMedium(ctx context.Context, t *driver.Task, drive string) error {
+	files, err := latest(ctx, t, Kernel, Ramdisk)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 && drive == "" {
+		return Forget(t)
+	}
+	files[node.FileMedium] = t.WorkID
+	if drive != "" {
+		files[node.FileDrive] = drive
+	}
+	if was := Of(t.Node, t.Facts); was[node.FileMedium] == t.WorkID && was[node.FileMediumAt] != "" {
+		files[node.FileMediumAt] = was[node.FileMediumAt] // the step runs again
 	}
 	return note(t, files)
 }
 
-// Forget notes that the instance boots no file over the network.
+// NoteMediumAt notes the base URL at which the BMC reads the instance's media.
+func NoteMediumAt(t *driver.Task, base string) error {
+	files := maps.Clone(Of(t.Node, t.Facts))
+	if files[node.FileMediumAt] == base {
+		return nil
+	}
+	files[node.FileMediumAt] = base
+	return note(t, files)
+}
+
+// Bring brings the instance's kernel and ramdisk back into this rackd's cache, if they are no longer there. They must be those that
+// the deploy was given.
+func Bring(ctx context.Context, t *driver.Task) error {
+	files := Of(t.Node, t.Facts)
+	for _, field := range []string{Kernel, Ramdisk} {
+		algo, value, ok := strings.Cut(files[field], "-")
+		if !ok {
+			continue
+		}
+		if _, err := t.Images.Prepare(ctx, driver.ImageSource{URL: t.Node.InstanceString(field), HashAlgo: algo, HashValue: value, Given: files[field]}); err != nil {
+			return fmt.Errorf("node %s: bring the instance's %s back into the rack's cache: %w", t.Node.Label(), field, err)
+		}
+	}
+	return nil
+}
+
+// root is where the files of an instance have the UUID of the file system that its kernel mounts; none: the kernel runs in its ramdisk.
+const root = "root_uuid"
+
+// uuids is what a file system's UUID is made of.
+var uuids = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+
+// MountRoot notes that the kernel which Fetch has brought mounts the file system with this UUID as its root.
+func MountRoot(t *driver.Task, uuid string) error {
+	if !uuids.MatchString(uuid) {
+		return fmt.Errorf("node %s: %.80q is no UUID of a file system, and the instance's kernel is to mount its root by it", t.Node.Label(), uuid)
+	}
+	files := maps.Clone(Of(t.Node, t.Facts))
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[root] = uuid
+	return note(t, files)
+}
+
+// NamesRoot reports whether the instance itself says what its kernel mounts as root.
+func NamesRoot(n *node.Document) bool {
+	return slices.ContainsFunc(strings.Fields(n.InstanceString(Arguments)), func(p string) bool { return strings.HasPrefix(p, "root=") })
+}
+
+// Forget notes that rackds serve the instance no file.
 func Forget(t *driver.Task) error {
-	if len(of(t.Node, t.Facts)) == 0 {
+	if len(Of(t.Node, t.Facts)) == 0 {
 		return nil
 	}
 	return note(t, map[string]string{})
@@ -150,8 +249,9 @@ func note(t *driver.Task, files map[string]string) error {
 	if err != nil {
 		return err
 	}
+	was := Of(t.Node, t.Facts) // of which the node's document may not tell yet
 	t.Facts[fact] = string(raw)
-	if !maps.Equal(files, t.Node.InstanceFiles) {
+	if !maps.Equal(files, t.Node.InstanceFiles) || !maps.Equal(files, was) {
 		t.Record.Observe(hardware.Observation{InstanceFiles: files})
 	}
 	return nil
@@ -159,13 +259,13 @@ func note(t *driver.Task, files map[string]string) error {
 
 // TellAgain reports which files the instance boots, where a rackd that noted it may have died before it was told.
 func TellAgain(t *driver.Task) {
-	if files := of(t.Node, t.Facts); files != nil && !maps.Equal(files, t.Node.InstanceFiles) {
+	if files := Of(t.Node, t.Facts); files != nil && !maps.Equal(files, t.Node.InstanceFiles) {
 		t.Record.Observe(hardware.Observation{InstanceFiles: files})
 	}
 }
 
-// of are the files that the node's instance boots, by their fields.
-func of(n *node.Document, facts map[string]string) map[string]string {
+// Of are the files that the node's instance boots, by their fields, and what is noted of its media (node.FileMedium).
+func Of(n *node.Document, facts map[string]string) map[string]string {
 	raw, noted := facts[fact]
 	if !noted {
 		return n.InstanceFiles
@@ -180,17 +280,21 @@ func of(n *node.Document, facts map[string]string) map[string]string {
 // Order is what the machine of an instance that boots files loads; ok is false for an instance that boots none. facts are those
 // of the newest work, nil for none.
 func Order(n *node.Document, facts map[string]string) (o bootorder.Order, ok bool) {
-	files := of(n, facts)
+	files := Of(n, facts)
 	file := func(field string) bootorder.File {
 		return bootorder.File{URL: n.InstanceString(field), ID: files[field], Kept: true}
 	}
 	if _, image := files[ISO]; image {
 		return bootorder.Image(file(ISO)), true
 	}
-	if len(files) == 0 {
+	if _, kernel := files[Kernel]; !kernel {
 		return o, false
 	}
 	// As in Ironic, what the instance asks for comes last, and wins.
-	params := slices.Concat([]string{"root=/dev/ram0", "text"}, ownramdisk.InstanceParams(n), strings.Fields(n.InstanceString(Arguments)))
+	start := []string{"root=/dev/ram0", "text"}
+	if uuid := files[root]; uuid != "" {
+		start = []string{"root=UUID=" + uuid, "ro", "text"}
+	}
+	params := slices.Concat(start, ownramdisk.InstanceParams(n), strings.Fields(n.InstanceString(Arguments)))
 	return bootorder.Instance(bootorder.Load{Kernel: file(Kernel), Initramfs: file(Ramdisk), Params: params}), true
 }

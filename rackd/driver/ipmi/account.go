@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/driverinfo"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
-	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi/lan"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
@@ -65,25 +65,32 @@ func (r *reader) refuse(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-// number reads a whole number within bounds, in decimal or with 0x; otherwise where it is not given.
-func (r *reader) number(field string, lowest, highest, otherwise int) int {
+// allowed refuses what is wrong with a field by itself. Central refuses the same when the field is set.
+func (r *reader) allowed(field string) bool {
+	why := driverinfo.Wrong("ipmitool", field, r.n.DriverString(field), r.n.UUID)
+	if why != "" {
+		r.refuse("%s", why)
+	}
+	return why == ""
+}
+
+// number reads a whole number, in decimal or with 0x; otherwise where it is not given.
+func (r *reader) number(field string, otherwise int) int {
 	text := strings.TrimSpace(r.n.DriverString(field))
 	if text == "" {
 		return otherwise
 	}
-	v, err := strconv.ParseInt(text, 0, 32)
-	if err != nil || int(v) < lowest || int(v) > highest {
-		r.refuse("%s is %q: give a number from %d to %d", field, text, lowest, highest)
+	if !r.allowed(field) {
 		return otherwise
 	}
+	v, _ := strconv.ParseInt(text, 0, 32)
 	return int(v)
 }
 
 // port reads a port, with Ironic's words for those that are none.
 func (r *reader) port(field string, otherwise int) int {
-	text, err := bmc.Port(r.n, field, strconv.Itoa(otherwise))
-	if err != nil {
-		r.refuse("%s", strings.TrimSuffix(err.Error(), "."))
+	text := r.n.DriverString(field)
+	if text == "" || !r.allowed(field) {
 		return otherwise
 	}
 	v, _ := strconv.Atoi(text)
@@ -92,16 +99,10 @@ func (r *reader) port(field string, otherwise int) int {
 
 // truth reads a boolean in the words that Ironic takes.
 func (r *reader) truth(field string, otherwise bool) bool {
-	text := r.n.DriverString(field)
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "":
-		return otherwise
-	case "true", "t", "1", "on", "yes", "y":
-		return true
-	case "false", "f", "0", "off", "no", "n":
-		return false
+	if is, known := driverinfo.Truth(r.n.DriverString(field)); known {
+		return is
 	}
-	r.refuse("%s is %q: give true or false", field, text)
+	r.allowed(field)
 	return otherwise
 }
 
@@ -125,48 +126,22 @@ func parse(n *node.Document) (account, error) {
 }
 
 func (r *reader) address(host string) {
-	switch {
-	case host == "":
+	if host == "" {
 		r.refuse("Missing the following IPMI credentials in node's driver_info: %s", fieldAddress)
-	case !addressed(host):
-		r.refuse("Invalid IPMI address %q: must be a valid IP address or hostname, and its port in %s", host, fieldPort)
+		return
 	}
-}
-
-// addressed reports whether a text is an IP address or may be a host's name.
-func addressed(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	if len(host) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return false
-		}
-	}
-	return true
+	r.allowed(fieldAddress)
 }
 
 func (r *reader) privilege(a *account) {
 	a.privilege = lan.Administrator
-	if text := r.n.DriverString(fieldPrivilege); text != "" {
-		known := false
-		if a.privilege, known = privileges[text]; !known {
-			r.refuse("Invalid privilege level value: %q in %s, the valid value can be one of ADMINISTRATOR, CALLBACK, OPERATOR, USER", text, fieldPrivilege)
-		}
+	if text := r.n.DriverString(fieldPrivilege); text != "" && r.allowed(fieldPrivilege) {
+		a.privilege = privileges[text]
 	}
 }
 
 func (r *reader) version(a *account) {
-	switch text := r.n.DriverString(fieldVersion); text {
-	case "", "2.0", "2": // JSON's 2.0 is a number
-	case "1.5":
-		a.old = true
-	default:
-		r.refuse("Invalid IPMI protocol version value %q in %s, the valid value can be one of 2.0, 1.5", text, fieldVersion)
-	}
+	a.old = r.allowed(fieldVersion) && r.n.DriverString(fieldVersion) == "1.5"
 }
 
 // lengths are those of the protocol (sections 13.20 and 22.30): longer ones cannot be sent.
@@ -178,9 +153,7 @@ func (r *reader) lengths(a *account) {
 	if len(a.password) > longest {
 		r.refuse("%s has more than %d bytes, which this version of IPMI cannot send", fieldPassword, longest)
 	}
-	if len(a.user) > 16 {
-		r.refuse("%s has more than 16 bytes, which IPMI cannot send", fieldUser)
-	}
+	r.allowed(fieldUser)
 }
 
 func (r *reader) suite(a *account) {
@@ -189,11 +162,10 @@ func (r *reader) suite(a *account) {
 	if text == "" {
 		return
 	}
-	v, err := strconv.Atoi(text)
-	if err != nil {
-		r.refuse("Invalid cipher suite %q in %s, expected a number", text, fieldSuite)
+	if !r.allowed(fieldSuite) {
 		return
 	}
+	v, _ := strconv.Atoi(text)
 	if a.old {
 		r.refuse("Cipher suites cannot be used with IPMI 1.5: remove %s or %s", fieldSuite, fieldVersion)
 		return
@@ -210,26 +182,18 @@ func (r *reader) key(a *account) {
 	if a.keyText == "" {
 		return
 	}
-	var err error
-	switch a.key, err = hex.DecodeString(a.keyText); {
-	case a.old:
+	if a.old {
 		r.refuse("%s is of IPMI 2.0: remove it or %s", fieldKey, fieldVersion)
-	case len(a.keyText)%2 != 0:
-		r.refuse("Number of %s characters is not even", fieldKey)
-	case err != nil:
-		r.refuse("%s is not hexadecimal", fieldKey)
-	case len(a.key) > 20:
-		r.refuse("%s has more than 40 digits, which no key of IPMI has", fieldKey)
+		return
+	}
+	if r.allowed(fieldKey) {
+		a.key, _ = hex.DecodeString(a.keyText)
 	}
 }
 
 func (r *reader) bridge(a *account) {
 	kind := r.n.DriverString(fieldBridging)
-	if kind == "" || kind == "no" {
-		return
-	}
-	if kind != "single" && kind != "dual" {
-		r.refuse("Invalid value for %s: %q, the valid value can be one of: no, single, dual", fieldBridging, kind)
+	if kind == "" || kind == "no" || !r.allowed(fieldBridging) {
 		return
 	}
 	needed := []string{fieldTargetChannel, fieldTargetAddress}
@@ -241,10 +205,10 @@ func (r *reader) bridge(a *account) {
 			r.refuse("%s not provided, which %s %s needs", field, fieldBridging, kind)
 		}
 	}
-	b := &lan.Bridge{Local: uint8(r.number(fieldLocal, 0, 255, 0x20)), Dual: kind == "dual",
-		TargetChannel: uint8(r.number(fieldTargetChannel, 0, 15, 0)), TargetAddress: uint8(r.number(fieldTargetAddress, 0, 255, 0))}
+	b := &lan.Bridge{Local: uint8(r.number(fieldLocal, 0x20)), Dual: kind == "dual",
+		TargetChannel: uint8(r.number(fieldTargetChannel, 0)), TargetAddress: uint8(r.number(fieldTargetAddress, 0))}
 	if b.Dual {
-		b.TransitChannel, b.TransitAddress = uint8(r.number(fieldTransitChannel, 0, 15, 0)), uint8(r.number(fieldTransitAddress, 0, 255, 0))
+		b.TransitChannel, b.TransitAddress = uint8(r.number(fieldTransitChannel, 0)), uint8(r.number(fieldTransitAddress, 0))
 	}
 	a.bridge = b
 }

@@ -1,6 +1,7 @@
 package ipmi
 
 import (
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -13,20 +14,27 @@ import (
 func TestConformance(t *testing.T) {
 	for name, fields := range map[string]map[string]any{
 		"2.0":          nil,
+		"intel":        nil,
 		"cipher suite": {fieldSuite: "3"},
 		"1.5":          {fieldVersion: "1.5"},
 		"force":        {fieldForce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, fields) })
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+				m := machineOf(t, fields)
+				if name == "intel" {
+					m.Management = Intel{Driver: m.Power.(*Driver)}
+				}
+				return m
+			})
 		})
 	}
 }
 
 func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 	r := newRig(t, "s3cret-pass")
-	d := newDriver(t, Options{})
+	d := newDriver(t, Options{Log: drivertest.Logger(t)})
 	var lose, losing, hang atomic.Bool
 	var whileRead atomic.Pointer[func()]
 	r.set(func() {
@@ -53,7 +61,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 	r.wire.Up(carry(true))
 	r.wire.Down(carry(false))
 	return &drivertest.Machine{
-		Power: d, Management: d, Node: r.node("s3cret-pass", fields), Secret: "s3cret-pass",
+		Power: d, Management: d, Node: r.node("s3cret-pass", fields), Secret: "s3cret-pass", Port: func() string { return strconv.Itoa(r.wire.Port()) }, Without: map[string]string{"Second": "a BMC of IPMI has one machine that is not bridged to"},
 		Writes:    r.orders,
 		Lose:      func() { lose.Store(true) },
 		Silence:   r.wire.Cut,

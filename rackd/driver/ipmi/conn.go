@@ -47,7 +47,7 @@ func (d *Driver) with(ctx context.Context, f driver.Fence, n *node.Document, doi
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: a.place(), Sum: a.sum()},
+	err = d.pool.Use(ctx, bmc.Account{Address: a.place(), Sum: a.sum(), Node: n},
 		func(ctx context.Context) (*lan.Session, error) { return d.login(ctx, a) },
 		func(s *lan.Session) error { return do(&conn{Session: s, ctx: ctx, account: a, fence: f}) })
 	return a.explain(n, doing, err)

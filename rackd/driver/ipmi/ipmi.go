@@ -44,7 +44,9 @@ type Options struct {
 	Pace int
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
-	Log      *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -71,7 +73,7 @@ func New(o Options) *Driver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{opts: o, tries: tries(o.Timeout), forced: forced{Keeping: bmc.Keeping[always]{Counter: "ipmi_boot_changes"}},
-		pool: bmc.NewPool[*lan.Session](bmc.PoolOptions{Driver: "ipmi", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+		pool: bmc.NewPool[*lan.Session](bmc.PoolOptions{Driver: "ipmi", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Shared: o.Shared, Log: o.Log})}
 }
 
 // tries divides a time into four tries, each longer than the one before.

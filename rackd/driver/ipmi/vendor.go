@@ -42,6 +42,7 @@ func (v Vendor) VendorMethods() []driver.VendorMethod {
 	return append([]driver.VendorMethod{
 		{Method: method("send_raw", "Send raw bytes to the BMC. Required argument: 'raw_bytes' - a string of raw bytes (e.g. '0x00 0x01')."), Check: checkRaw, Call: v.raw, Once: true},
 		{Method: method("bmc_reset", "Reset the BMC. Argument: 'warm' (Boolean) - for warm (True, the default) or cold (False) reset."), Check: checkReset, Call: v.reset, Once: true},
+		v.infoMethod(),
 	}, driver.EventLogMethods(v)...)
 }
 

@@ -21,6 +21,12 @@ import (
 type Lan interface {
 	driver.Power
 	driver.Management
+	driver.VendorDetector
+	driver.Sensors
+	driver.EventLog
+	driver.Indicators
+	// PCIDevices lists the machine's, by a command of Fujitsu's.
+	PCIDevices(context.Context, *node.Document) ([]driver.PCIDevice, error)
 }
 
 // Interface is the power and management interface irmc.
@@ -68,14 +74,23 @@ func (o *older) learn(account string) {
 func (i Interface) either(n *node.Document, modern func() error, old func(n *node.Document) error) error {
 	account := i.Management.Account(n)
 	if i.old.is(account) {
-		return old(byIPMI(n))
+		return OverLAN().InTheirWords(old(byIPMI(n)))
 	}
 	err := modern()
 	if !errors.Is(err, redfish.ErrNoService) {
 		return err
 	}
 	i.old.learn(account)
-	return old(byIPMI(n))
+	return OverLAN().InTheirWords(old(byIPMI(n)))
+}
+
+// Validate implements driver.Interface.
+func (i Interface) Validate(n *node.Document) error {
+	if err := i.Management.Validate(n); err != nil {
+		return err
+	}
+	_, err := sensorsBy(n)
+	return err
 }
 
 // PowerState implements driver.Power.

@@ -31,8 +31,8 @@ const (
 // primaryNode is the class of the machine's own network adapters. The others are management controllers.
 const primaryNode = 2
 
-// Inspection is the inspect interface irmc: by Redfish, or by the report of SCCI and by SNMP where the iRMC has no Redfish service. The
-// machine's power stays as it is.
+// Inspection is the inspect interface irmc: by Redfish, or by the report of SCCI, by SNMP and by IPMI where the iRMC has no Redfish
+// service. The machine's power stays as it is.
 type Inspection struct {
 	redfish.Inspection
 	own    Interface
@@ -74,7 +74,14 @@ func (i Inspection) older(ctx context.Context, t *driver.Task) (driver.Outcome, 
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	sent, err := json.Marshal(inventory(r, told))
+	devices, err := i.own.lan.PCIDevices(ctx, byIPMI(t.Node))
+	switch {
+	case ctx.Err() != nil:
+		return driver.Outcome{}, err
+	case err != nil:
+		told.strange = append(told.strange, fmt.Sprintf("it lists no PCI devices by IPMI, so none is counted: %.300s", err))
+	}
+	sent, err := json.Marshal(inventory(r, told, devices))
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: the inventory that the iRMC tells: %w", t.Node.Label(), err)
 	}
@@ -87,7 +94,11 @@ func (i Inspection) older(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		return driver.Outcome{}, fmt.Errorf("node %s: what the iRMC tells of disks and capabilities: %w", t.Node.Label(), err)
 	}
 	t.Record.Inventory(agentapi.Inventory{Sent: sent, PluginData: plugin})
-	t.Record.Phase("inventory", fmt.Sprintf("by SCCI and SNMP: %d NICs, %d drives", len(told.nics), len(r.driveMB)))
+	found := fmt.Sprintf("by SCCI and SNMP: %d NICs, %d drives", len(told.nics), len(r.driveMB))
+	if len(devices) > 0 {
+		found += fmt.Sprintf("; %d PCI devices by IPMI", len(devices))
+	}
+	t.Record.Phase("inventory", found)
 	for _, what := range bounded(missing(r, told)) {
 		t.Record.Phase("inventory incomplete", bmc.Clean(what, t.Node.DriverString(fieldPassword)))
 	}
@@ -95,7 +106,7 @@ func (i Inspection) older(ctx context.Context, t *driver.Task) (driver.Outcome, 
 }
 
 // inventory is what the machine is made of, in the words in which ramdisks tell it.
-func inventory(r report, told mib) map[string]any {
+func inventory(r report, told mib, devices []driver.PCIDevice) map[string]any {
 	nics := []any{}
 	for _, n := range told.nics {
 		nics = append(nics, map[string]any{"name": "node " + n.index, "mac_address": n.mac})
@@ -107,6 +118,13 @@ func inventory(r report, told mib) map[string]any {
 	}
 	if model := told.capabilities["server_model"]; model != "" {
 		found["system_vendor"] = map[string]any{"product_name": model}
+	}
+	if len(devices) > 0 {
+		pci := make([]any, len(devices))
+		for i, d := range devices {
+			pci[i] = map[string]any{"vendor_id": fmt.Sprintf("%04x", d.Vendor), "product_id": fmt.Sprintf("%04x", d.Product)}
+		}
+		found["pci_devices"] = pci
 	}
 	return found
 }

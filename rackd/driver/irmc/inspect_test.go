@@ -153,6 +153,36 @@ func TestInspectionBySCCIAndSNMP(t *testing.T) {
 	wholeS4(t, r)
 }
 
+// The machine's PCI devices stand in the inventory, where the hook that counts them finds them. An iRMC that lists none says why.
+func TestInspectionListsPCIDevices(t *testing.T) {
+	text := reportS4
+	d := withReport(t, &text)
+	d.pci = []driver.PCIDevice{{Vendor: 0x10de, Product: 0x1eb8}, {Vendor: 0x8086, Product: 0x09c4}}
+	a := snmptest.Start(t, "public", objectsS4())
+	r, err := inspected(t, d, a.Port(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inventory, _ := found(t, r)
+	want := []any{map[string]any{"vendor_id": "10de", "product_id": "1eb8"}, map[string]any{"vendor_id": "8086", "product_id": "09c4"}}
+	if !reflect.DeepEqual(inventory["pci_devices"], want) {
+		t.Errorf("PCI devices %v, want %v", inventory["pci_devices"], want)
+	}
+	if said := strings.Join(r.Phases, "\n"); said != "inventory: by SCCI and SNMP: 3 NICs, 2 drives; 2 PCI devices by IPMI" {
+		t.Errorf("its history is %q", said)
+	}
+	d.do(func() { d.pci, d.noPCI = nil, fmt.Errorf("the BMC knows no such command: %w", driver.ErrUnsupported) })
+	if r, err = inspected(t, d, a.Port(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if inventory, _ = found(t, r); inventory["pci_devices"] != nil {
+		t.Errorf("PCI devices %v of an iRMC that lists none", inventory["pci_devices"])
+	}
+	if said := strings.Join(r.Phases, "\n"); !strings.Contains(said, "it lists no PCI devices by IPMI, so none is counted: the BMC knows no such command") {
+		t.Errorf("its history is %q", said)
+	}
+}
+
 // net-snmp's snmpd tells the same by each version, of which the third authenticates and encrypts. Wrong keys stand in no error.
 func TestInspectionWithSnmpd(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") != "1" {

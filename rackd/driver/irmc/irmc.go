@@ -1,8 +1,9 @@
 // Package irmc is the interfaces of Fujitsu's PRIMERGY machines. Their iRMC speaks Redfish (S6, S5 from 2.0 on), or SCCI, XML
 // over HTTP, beside IPMI (S4 and before).
 //
-// It may import rackd/driver, rackd/driver/bringup, rackd/driver/redfish, rackd/driver/snmp/snmpclient, rackd/driver/bmc,
-// rackd/driver/namedfile, rackd/outbound, protocol and gosnmp. What is the standard's is rackd/driver/redfish's. Invariants:
+// It may import rackd/driver, rackd/driver/bringup, rackd/driver/redfish, rackd/driver/ipmi (for the names of fields),
+// rackd/driver/snmp/snmpclient, rackd/driver/bmc, rackd/driver/namedfile, rackd/outbound, protocol and gosnmp. What is the standard's is
+// rackd/driver/redfish's. Invariants:
 //   - An iRMC is asked whether it has a Redfish service, and then gets its orders in one of the two ways only.
 //   - eLCM is a third way, for RAID and BIOS settings. A step that has begun by one way goes on by it.
 //   - SCCI tells no state: it is read by IPMI before each order, and orders for what is already so are not given.
@@ -19,6 +20,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/driver/ipmi"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -32,8 +35,9 @@ const (
 	fieldAuth     = "irmc_auth_method"
 	fieldTimeout  = "irmc_client_timeout"
 	fieldSensors  = "irmc_sensor_method"
-	// fieldIdentity is Ironyard's own.
+	// These are Ironyard's own.
 	fieldIdentity = "irmc_identity"
+	fieldIPMIPort = "irmc_ipmi_port"
 )
 
 var names = redfish.Values{Address: fieldAddress, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA, Identity: fieldIdentity}
@@ -48,8 +52,9 @@ var Dialect = redfish.Dialect{
 		fieldPort:     "Port to be used for iRMC operations; either 80 or 443. The default value is 443. Optional.",
 		fieldAuth:     "Authentication method for SCCI; either 'basic' or 'digest'. The default value is 'basic'. Redfish has ways of its own. Optional.",
 		fieldTimeout:  "Timeout (in seconds) for iRMC operations. The default value is 60. Optional.",
-		fieldSensors:  "Sensor data retrieval method; either 'ipmitool' or 'scci'. It is checked; sensors are read by Redfish. Optional.",
-		fieldVerifyCA: "How to check the iRMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldSensors:  "How sensors are read: 'ipmitool' is by IPMI. By default they are read by Redfish, or by IPMI where the iRMC has no such service. 'scci' is refused: the report of SCCI tells limits of sensors and no readings. Optional.",
+		fieldIPMIPort: "UDP port of the iRMC for IPMI: sensors, event log, console, and the states of an iRMC without a Redfish service. The default value is 623. Optional.",
+		fieldVerifyCA: "How to check the iRMC's certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the iRMC reports. ignore: they are not compared. Default trust.",
 	}),
 }
@@ -108,6 +113,9 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	if strings.ContainsAny(host, "/@?#") {
 		bad("%s is neither a host name nor an address", fieldAddress)
 	}
+	if _, err := bmc.Port(n, fieldIPMIPort, "623"); err != nil {
+		bad("%v", err)
+	}
 	if len(wrong) > 0 {
 		return redfish.Values{}, 0, driver.Refuse("The following errors were encountered while parsing driver_info: %s", strings.Join(wrong, " "))
 	}
@@ -122,9 +130,20 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	return v, timeout, nil
 }
 
-// byIPMI is the node as a driver of IPMI reads it: IPMI has the same address and account.
-func byIPMI(n *node.Document) *node.Document {
-	with := *n
-	with.DriverInfo = map[string]any{"ipmi_address": strings.Trim(n.DriverString(fieldAddress), "[]"), "ipmi_username": n.DriverString(fieldUser), "ipmi_password": n.DriverString(fieldPassword)}
-	return &with
+// sensorsBy is how the sensors are to be read: "ipmitool", or empty for the way that the iRMC speaks.
+func sensorsBy(n *node.Document) (string, error) {
+	method := strings.ToLower(n.DriverString(fieldSensors))
+	if method == "scci" {
+		return "", fmt.Errorf("node %s: %w", n.Label(), driver.Refuse("%s is \"scci\": the report of SCCI tells limits of sensors and no readings. "+
+			"Remove the field, or give \"ipmitool\"", fieldSensors))
+	}
+	return method, nil
 }
+
+// OverLAN are the fields by which an iRMC's IPMI is reached.
+func OverLAN() ipmi.Names {
+	return ipmi.Names{Address: fieldAddress, User: fieldUser, Password: fieldPassword, Port: fieldIPMIPort}
+}
+
+// byIPMI is the node as a driver of IPMI reads it: IPMI has the same address and account.
+func byIPMI(n *node.Document) *node.Document { return OverLAN().Node(n) }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -77,6 +78,49 @@ func (lan) InjectNMI(context.Context, driver.Fence, *node.Document) error {
 	return errors.New("orders are SCCI's")
 }
 
+func (l lan) PCIDevices(_ context.Context, n *node.Document) (list []driver.PCIDevice, err error) {
+	if n.DriverString("ipmi_password") != redfishtest.Password {
+		return nil, fmt.Errorf("node %s: IPMI has no account: %w", n.Label(), driver.ErrDenied)
+	}
+	l.of.do(func() { list, err = l.of.pci, l.of.noPCI })
+	return list, err
+}
+
+// The monitoring by IPMI. Each call needs the account that driver_info has.
+func (l lan) asked(n *node.Document) error {
+	if n.DriverString("ipmi_password") != redfishtest.Password {
+		return fmt.Errorf("node %s: check ipmi_username and ipmi_password: %w", n.Label(), driver.ErrDenied)
+	}
+	l.of.do(func() { l.of.byLAN++ })
+	return nil
+}
+func (l lan) DetectVendor(_ context.Context, n *node.Document) (string, error) {
+	return "fujitsu", l.asked(n)
+}
+func (l lan) Sensors(_ context.Context, n *node.Document) (map[string]map[string]driver.Sensor, error) {
+	return map[string]map[string]driver.Sensor{"Temperature": {"Ambient (0x1)": {"Sensor Reading": "24 (+/- 0) degrees C"}}}, l.asked(n)
+}
+func (l lan) LogEnd(_ context.Context, n *node.Document) (string, error) { return "ab", l.asked(n) }
+func (l lan) LogEntries(_ context.Context, n *node.Document, after string) ([]driver.LogEntry, string, error) {
+	return []driver.LogEntry{{ID: "1", Text: "after " + after}}, "ab", l.asked(n)
+}
+func (l lan) ClearLog(_ context.Context, f driver.Fence, n *node.Document) error {
+	return errors.Join(f.Check(), l.asked(n))
+}
+func (l lan) Indicators(context.Context, *node.Document) ([]hardware.Indicator, error) {
+	return []hardware.Indicator{{Name: "led", Component: "chassis", States: []string{"on", "off"}}}, nil
+}
+func (l lan) Indicator(_ context.Context, n *node.Document, component, _ string) (string, error) {
+	return component + " " + l.of.device, l.asked(n)
+}
+func (l lan) SetIndicator(_ context.Context, f driver.Fence, n *node.Document, component, _, state string) error {
+	if component != "chassis" {
+		return fmt.Errorf("node %s: there is no %s: %w", n.Label(), component, driver.ErrInvalid)
+	}
+	l.of.device = state
+	return errors.Join(f.Check(), l.asked(n))
+}
+
 // double is an iRMC S4, which has no Redfish service.
 type double struct {
 	*httptest.Server
@@ -92,6 +136,9 @@ type double struct {
 	nonces   int
 	refused  int
 	store    *store // its eLCM; nil: it has none
+	pci      []driver.PCIDevice
+	noPCI    error // why it lists none
+	byLAN    int   // how often its monitoring was asked by IPMI
 }
 
 func newDouble(t *testing.T) *double {
@@ -193,8 +240,8 @@ func (d *double) info(password string) map[string]any {
 
 func newInterface(t *testing.T, l Lan) Interface {
 	t.Helper()
-	d := redfish.New(redfish.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000})
-	s := NewSCCI(SCCIOptions{Networks: redfishtest.Loopback, Pace: 1000})
+	d := redfish.New(redfish.Options{Dialect: Dialect, Networks: redfishtest.Loopback, Pace: 1000, Log: drivertest.Logger(t)})
+	s := NewSCCI(SCCIOptions{Networks: redfishtest.Loopback, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _, _ = d.Close(t.Context()), s.Close(t.Context()) })
 	return New(redfish.Management{Driver: d}, s, l)
 }
@@ -210,11 +257,16 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// stateOfIPMI is why SCCI is not held to what is checked by reads.
+const stateOfIPMI = "SCCI reads nothing: its state is IPMI's, whose driver is held to this itself"
+
 // One that does not. Its state is IPMI's, which has tests of its own.
 func TestConformanceOfSCCI(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		d := newDouble(t)
 		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, Secret: redfishtest.Password,
+			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
+				"Deny": stateOfIPMI, "Port": stateOfIPMI},
 			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
 	})
 }
@@ -227,6 +279,8 @@ func TestConformanceOfSCCIByDigest(t *testing.T) {
 		n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
 		n.DriverInfo[fieldAuth] = "digest"
 		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: n, Secret: redfishtest.Password,
+			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
+				"Deny": stateOfIPMI, "Port": stateOfIPMI},
 			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
 	})
 }
@@ -309,7 +363,7 @@ func TestFields(t *testing.T) {
 		{fieldAddress, "", "Missing the following iRMC parameters in node's driver_info: ['irmc_address']."},
 		{fieldPort, "8443", "Value '8443' is not supported for 'irmc_port'."}, {fieldPort, "x", `irmc_port "x" is not a valid port.`},
 		{fieldAuth, "ntlm", "Value 'ntlm' is not supported for 'irmc_auth_method'."}, {fieldSensors, "snmp", "Value 'snmp' is not supported for 'irmc_sensor_method'."},
-		{fieldTimeout, "soon", "Value 'soon' is not an integer for 'irmc_client_timeout'"}, {fieldVerifyCA, "no-such.pem", fieldVerifyCA},
+		{fieldIPMIPort, 6230.0, ""}, {fieldIPMIPort, "70000", fieldIPMIPort}, {fieldTimeout, "soon", "Value 'soon' is not an integer for 'irmc_client_timeout'"}, {fieldVerifyCA, "no-such.pem", fieldVerifyCA},
 	} {
 		n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: "192.0.2.1", fieldUser: "admin", fieldPassword: "pw", c.field: c.value}}
 		err := d.Validate(n)

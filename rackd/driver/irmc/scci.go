@@ -28,7 +28,9 @@ type SCCIOptions struct {
 	Recovery       time.Duration
 	CAFolder       namedfile.Folder
 	Networks       outbound.BMCs
-	Log            *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // SCCI gives orders to iRMCs that have no Redfish service.
@@ -40,7 +42,8 @@ type SCCI struct {
 // NewSCCI returns an SCCI without any connection.
 func NewSCCI(o SCCIOptions) *SCCI {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 30*time.Second)
-	return &SCCI{o, bmc.NewPool[*link](bmc.PoolOptions{Driver: "irmc", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+	o.Shared = o.Shared.Filled()
+	return &SCCI{o, bmc.NewPool[*link](bmc.PoolOptions{Driver: "irmc", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Shared: o.Shared, Log: o.Log})}
 }
 
 // Close lets go of the connections.
@@ -80,10 +83,10 @@ func (s *SCCI) with(ctx context.Context, n *node.Document, doing string, do func
 	if err != nil {
 		return fmt.Errorf("node %s: %s is no address: %w", n.Label(), fieldAddress, driver.ErrInvalid)
 	}
-	verify := bmc.VerifyCA(v.VerifyCA)
-	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, verify, n.DriverString(fieldAuth)}, "\x00")))
-	err = s.pool.Use(ctx, bmc.Account{Address: u.Host, Sum: sum}, func(context.Context) (*link, error) {
-		config, err := bmc.TLS(verify, fieldVerifyCA, s.opts.CAFolder)
+	trust := bmc.Trust{Verify: bmc.VerifyCA(v.VerifyCA), Field: fieldVerifyCA, Folder: s.opts.CAFolder, Pins: s.opts.Shared.Pins, Node: n, Address: u.Host}
+	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, trust.Verify, n.DriverString(fieldAuth)}, "\x00")))
+	err = s.pool.Use(ctx, trust.Account(sum), func(context.Context) (*link, error) {
+		config, err := trust.TLS()
 		if err != nil {
 			return nil, err
 		}

@@ -29,13 +29,15 @@ const (
 
 // The transports of libvirt's URIs. Its plain TCP is left out: it does not ask who calls.
 const (
-	local    = "unix"
-	overTLS  = "tls"
-	overSSH  = "ssh"
-	tlsPort  = "16514"
-	sshPort  = "22"
-	socketAt = "/var/run/libvirt/libvirt-sock"
+	local   = "unix"
+	overTLS = "tls"
+	overSSH = "ssh"
+	tlsPort = "16514"
+	sshPort = "22"
 )
+
+// Socket is where libvirt listens on its own host, for those whose URI names no other.
+const Socket = "/var/run/libvirt/libvirt-sock"
 
 // target is a host's libvirt and a machine there, as a node's driver_info has it.
 type target struct {
@@ -50,6 +52,8 @@ type target struct {
 	hostKey          ssh.PublicKey // nil: not checked
 	verifyCA         string
 	accountOf, shown string
+	// node is the one whose machine it is.
+	node *node.Document
 }
 
 func invalid(err error) error { return fmt.Errorf("%w: %w", err, driver.ErrInvalid) }
@@ -82,9 +86,9 @@ func parse(n *node.Document) (t target, err error) {
 	}
 	t = target{uri: kind + "://" + u.Path, transport: transport, host: u.Hostname(), port: u.Port(), socket: u.Query().Get("socket"), domain: n.DriverString(fieldDomain),
 		user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword), key: n.DriverString(fieldPrivateKey), cert: n.DriverString(fieldCert),
-		verifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), shown: u.Redacted()}
+		verifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), shown: u.Redacted(), node: n}
 	if t.socket == "" {
-		t.socket = socketAt
+		t.socket = Socket
 	}
 	if t.port == "" {
 		t.port = map[string]string{overTLS: tlsPort, overSSH: sshPort}[transport]
@@ -145,3 +149,8 @@ func (t target) address() string {
 func (t target) secrets() []string { return []string{t.password, t.key} }
 
 func (t target) sum() [32]byte { return sha256.Sum256([]byte(t.accountOf)) }
+
+// trust is how the host's certificate is checked.
+func (t target) trust(o Options) bmc.Trust {
+	return bmc.Trust{Verify: t.verifyCA, Field: fieldVerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: t.node, Address: t.address()}
+}

@@ -216,10 +216,12 @@ func TestConformanceWithLibvirtd(t *testing.T) {
 	d := newDaemon(t, nil)
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		d.off(t)
-		r, dr := newRelay(t, d), newDriver(t, Options{Networks: loopback, CallTimeout: 3 * time.Second})
+		r, dr := newRelay(t, d), newDriver(t, Options{Networks: loopback, Pace: 1000, CallTimeout: 3 * time.Second, Log: drivertest.Logger(t)})
 		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
 			fieldURI: "test:///default?socket=" + r.listener.Addr().String(), fieldDomain: "test"}}
 		return &drivertest.Machine{Power: dr, Management: dr, Node: n, Lasting: true,
+			Without: map[string]string{"Second": "libvirt's test driver has one machine", "Port": "libvirt is reached by a local socket here, without a port",
+				"Deny": "a local socket asks for no credentials: TLS and SSH do, in transports_test.go"},
 			Writes: func() (calls int) { r.set(func() { calls = r.calls }); return calls },
 			Lose:   func() { r.set(func() { r.lose = true }) },
 			Hang:   func() { r.set(func() { r.hang = true }) },

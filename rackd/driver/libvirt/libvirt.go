@@ -36,7 +36,9 @@ type Options struct {
 	Networks outbound.BMCs
 	// CAFolder holds the PEM files that libvirt_verify_ca may name.
 	CAFolder namedfile.Folder
-	Log      *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -56,7 +58,8 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Driver{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "libvirt", MaxBMCs: o.MaxHosts, Pace: o.Pace, Recovery: o.Recovery, Log: o.Log})}
+	o.Shared = o.Shared.Filled()
+	return &Driver{o, bmc.NewPool[*session](bmc.PoolOptions{Driver: "libvirt", MaxBMCs: o.MaxHosts, Pace: o.Pace, Recovery: o.Recovery, Shared: o.Shared, Log: o.Log})}
 }
 
 // Close ends the connections, until ctx ends. No call may follow.
@@ -72,7 +75,7 @@ func (d *Driver) Properties() map[string]string {
 		fieldPrivateKey: "Private key in PEM: of that user for SSH, or of the client's certificate for TLS. Optional.",
 		fieldCert:       "Certificate of the client in PEM, for TLS. Optional.",
 		fieldHostKey:    "Public key of the host for SSH, as in a line of known_hosts, or false: it is not checked. Required for SSH.",
-		fieldVerifyCA:   "How to check the host's certificate for TLS: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA:   "How to check the host's certificate for TLS: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -82,8 +85,11 @@ func (d *Driver) Validate(n *node.Document) error {
 	if err != nil {
 		return err
 	}
-	if _, err := bmc.TLS(t.verifyCA, fieldVerifyCA, d.opts.CAFolder); err != nil {
+	if _, err := t.trust(d.opts).TLS(); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if t.verifyCA == node.PinKey && t.transport != overTLS {
+		return fmt.Errorf("node %s: %w", n.Label(), bmc.NoKey(fieldVerifyCA, fieldURI))
 	}
 	ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	if t.transport != local {

@@ -24,7 +24,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 			return err
 		}
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum()},
+	err = d.pool.Use(ctx, t.trust(d.opts).Account(t.sum()),
 		func(ctx context.Context) (*session, error) { return open(ctx, t, d.opts) },
 		func(s *session) error {
 			domain, err := s.find(ctx, t)

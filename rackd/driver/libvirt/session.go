@@ -71,7 +71,7 @@ func (s *session) dial(ctx context.Context, t target) (err error) {
 
 // shakeTLS makes conn of a TLS connection. libvirt says by one octet whether it takes the client's certificate.
 func (s *session) shakeTLS(ctx context.Context, wire net.Conn, t target) error {
-	config, err := bmc.TLS(t.verifyCA, fieldVerifyCA, s.opts.CAFolder)
+	config, err := t.trust(s.opts).TLS()
 	if err != nil {
 		return err
 	}

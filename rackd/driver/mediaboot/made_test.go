@@ -1,14 +1,17 @@
 package mediaboot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
@@ -22,13 +25,25 @@ type server struct {
 	problem   error
 	alive     bool
 	secure    string
+	base      string
+	lives     []string // bases of other rackds
+	wrong     error    // of CheckInstance
+	instance  string   // "published" or "withdrawn"
 }
 
 func (s *server) Problem(string) error { return s.problem }
-func (s *server) Base() string         { return "http://192.0.2.5:8080" }
+func (s *server) Base() string         { return cmp.Or(s.base, "http://192.0.2.5:8080") }
 func (s *server) TLSBase() string      { return s.secure }
-func (s *server) Served(string) bool   { return s.alive }
-func (s *server) Withdraw()            { s.withdrawn = true }
+func (s *server) Served(base string) bool {
+	return s.alive || slices.Contains(s.lives, base)
+}
+func (s *server) CheckInstance(*node.Document, bootorder.Load) error { return s.wrong }
+func (s *server) PublishInstance()                                   { s.instance = "published" }
+func (s *server) WithdrawInstance()                                  { s.instance = "withdrawn" }
+func (s *server) InstanceURL(base, work string, part driver.InstancePart) (string, error) {
+	return base + "/media/5f0c/secret-" + work + "/" + map[driver.InstancePart]string{driver.InstanceBoot: "boot.iso", driver.InstanceDrive: "configdrive.img"}[part], nil
+}
+func (s *server) Withdraw() { s.withdrawn = true }
 func (s *server) Publish(base string) (string, error) {
 	if s.published++; base == "" {
 		base = s.Base()

@@ -3,7 +3,7 @@
 // under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
-// rackd/driver/volume, rackd/bootorder and protocol.
+// rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
 //
 // A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
 // of its own instead, driver_info deploy_iso: that one
@@ -42,6 +42,9 @@ const (
 	drive     = "cdrom"
 	bootDrive = driver.BootDevice("cdrom")
 )
+
+// httpDevice is the boot device of an image that firmware loads, as a node's document has it.
+const httpDevice = "uefihttp"
 
 // Interface implements driver.Boot. Immutable, safe for concurrent use.
 type Interface struct {
@@ -90,7 +93,13 @@ func (Interface) Properties() map[string]string {
 }
 
 // InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return []string{fieldInstance, ownramdisk.ParamsField} }
+func (i Interface) InstanceFields() []string {
+	read := []string{fieldInstance, ownramdisk.ParamsField}
+	if i.by == byDrive {
+		read = append(read, fieldDrive)
+	}
+	return read
+}
 
 // Validate asks for an image that the BMC can load, or that can be made here.
 func (i Interface) Validate(n *node.Document) error {
@@ -192,19 +201,14 @@ func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Orde
 	return bootorder.LocalDisk()
 }
 
-// ValidateInstanceFiles implements driver.InstanceBooter: an instance may be an image.
-func (Interface) ValidateInstanceFiles(n *node.Document) error {
-	if n.InstanceString(fieldInstance) == "" && (n.InstanceString(instancefiles.Kernel) != "" || n.InstanceString(instancefiles.Ramdisk) != "") {
-		return fmt.Errorf("node %s: instance_info has a kernel and a ramdisk, which come over the network alone: give %s, the URL of a bootable image, or choose the boot interface ipxe: %w", n.Label(), fieldInstance, driver.ErrInvalid)
-	}
-	if err := instancefiles.Validate(n); err != nil {
-		return err
-	}
-	return check(n, "instance_info "+fieldInstance, n.InstanceString(fieldInstance))
-}
-
 // BootsFromMedium reports whether the image is in a drive, from which the machine may read for as long as it runs the ramdisk.
 func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
+
+// InstanceOnMedium implements driver.MediumBooter.
+func (i Interface) InstanceOnMedium(n *node.Document, facts map[string]string) bool {
+	work, _ := i.InstanceMedia(n, facts)
+	return i.by == byDrive && !volume.Boots(n) && (work != "" || n.InstanceString(fieldInstance) != "")
+}
 
 // Medium implements driver.MediumMaker.
 func (Interface) Medium(n *node.Document, facts map[string]string) (bootorder.Load, bool) {
@@ -235,6 +239,9 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	}
 	if i.by == byHTTP {
 		return load(ctx, t, text, false)
+	}
+	if err := i.takeOutInstance(ctx, t); err != nil {
+		return err
 	}
 	if err := insert(ctx, t, text); err != nil {
 		return err
@@ -280,9 +287,13 @@ func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, factAt)
 	if t.Media != nil {
 		t.Media.Withdraw()
+		t.Media.WithdrawInstance()
 	}
 	if i.by == byHTTP {
 		return nil // what the firmware was told counts for one boot, and its address has ended
+	}
+	if err := i.takeOutInstance(ctx, t); err != nil {
+		return err
 	}
 	m, err := media(t)
 	if err != nil {
@@ -308,8 +319,15 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	if err := volume.ClearFirmware(ctx, t); err != nil {
 		return err
 	}
+	boots, err := i.serveInstance(ctx, t)
 	text := t.Node.InstanceString(fieldInstance)
 	switch {
+	case err != nil:
+		return err
+	case boots && i.by == byHTTP:
+		return nil
+	case boots:
+		return device(ctx, t, bootDrive, true)
 	case text != "" && i.by == byHTTP:
 		return load(ctx, t, text, true)
 	case text != "":
@@ -330,13 +348,39 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	return device(ctx, t, driver.BootDisk, true)
 }
 
-// CleanUpInstance takes the instance's image out.
+// CleanUpInstance takes the instance's images out of their drives and ends their addresses, and takes its volume from the firmware. A
+// machine that boots one of them at each start boots its disk instead.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	if err := volume.ClearFirmware(ctx, t); err != nil || i.by == byHTTP {
-		return err
+	if t.Media != nil {
+		t.Media.WithdrawInstance()
 	}
-	return eject(ctx, t)
+	failed := i.takeOutInstance(ctx, t)
+	if i.by == byDrive {
+		failed = errors.Join(failed, eject(ctx, t))
+	}
+	failed = errors.Join(failed, volume.ClearFirmware(ctx, t))
+	if i.bootsOther(t) {
+		err := device(ctx, t, driver.BootDisk, true)
+		if errors.Is(err, driver.ErrUnsupported) {
+			t.Record.Phase("boot device", fmt.Sprintf("not set to %s, and the instance's may be left: %v", driver.BootDisk, err))
+			err = nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	if failed != nil { // it is tried again, and has to know what is to be taken back
+		return failed
+	}
+	return instancefiles.Forget(t)
+}
+
+// bootsOther reports whether the machine boots something else than its disk at each start, or may have been told to: as the node's
+// instance asks for, or as was set before, by another instance perhaps.
+func (i Interface) bootsOther(t *driver.Task) bool {
+	if work, _ := i.InstanceMedia(t.Node, t.Facts); work != "" || volume.Boots(t.Node) || t.Node.InstanceString(fieldInstance) != "" {
+		return true
+	}
+	return slices.Contains([]string{string(bootDrive), httpDevice, string(driver.BootISCSI)}, t.Node.BootSet)
 }
 
 // load has the firmware load an image by HTTP.

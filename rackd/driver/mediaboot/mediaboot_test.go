@@ -3,6 +3,7 @@ package mediaboot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -99,11 +100,120 @@ func TestInstanceIsAnImage(t *testing.T) {
 	if got := state(t, k); got != instanceISO+" cdrom for good" {
 		t.Errorf("the machine boots %q", got)
 	}
-	if err := VirtualMedia(nil).CleanUpInstance(t.Context(), k); err != nil {
+	for range 2 {
+		if err := VirtualMedia(nil).CleanUpInstance(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if got := state(t, k); got != "disk for good" {
+			t.Errorf("after the instance it boots %q", got)
+		}
+	}
+}
+
+// A machine that firmware has load its instance's image by HTTP at each start boots its disk after the instance. So does one whose document
+// alone tells what an instance before has set, which its fields no longer name.
+func TestTheBootDeviceGoesWithTheInstance(t *testing.T) {
+	k := task(t, &node.Document{UUID: "h", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{fieldInstance: instanceISO}})
+	managedBy(t, k, webbed{k.Hardware.Management(), k.Hardware.Management().(driver.VirtualMedia)})
+	web := HTTPBoot(nil)
+	if err := web.PrepareInstance(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
-	if got := state(t, k); strings.Contains(got, instanceISO) {
-		t.Errorf("after the instance it boots %q", got)
+	if got := state(t, k); got != "uefihttp for good" {
+		t.Fatalf("the machine boots %q", got)
+	}
+	if err := web.CleanUpInstance(t.Context(), k); err != nil || state(t, k) != "disk for good" {
+		t.Errorf("after the instance it boots %q, %v", state(t, k), err)
+	}
+	for _, before := range []string{"cdrom", "uefihttp", "iscsiboot", "pxe"} {
+		k := task(t, &node.Document{UUID: "d-" + before, BootSet: before})
+		if err := k.Hardware.Management().SetBootDevice(t.Context(), k.Fence, k.Node, driver.BootDevice(before), true); err != nil {
+			t.Fatal(err)
+		}
+		want := "disk for good"
+		if before == "pxe" { // no instance's
+			want = "pxe for good"
+		}
+		if err := VirtualMedia(nil).CleanUpInstance(t.Context(), k); err != nil || state(t, k) != want {
+			t.Errorf("%s was set: it boots %q, want %q: %v", before, state(t, k), want, err)
+		}
+	}
+}
+
+// managedBy gives a task's machine another management interface.
+func managedBy(t *testing.T, k *driver.Task, m driver.Management) {
+	t.Helper()
+	kinds := map[string][]driver.Named{}
+	for kind, impl := range k.Hardware.Kinds() {
+		kinds[kind] = []driver.Named{impl}
+	}
+	kinds["management"] = []driver.Named{{Name: "m", Impl: m}}
+	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Hardware, err = reg.Resolve(&node.Document{Driver: "t"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// webbed is a machine whose firmware loads what it boots by HTTP.
+type webbed struct {
+	driver.Management
+	driver.VirtualMedia
+}
+
+func (w webbed) SetHTTPBoot(ctx context.Context, f driver.Fence, n *node.Document, _ string, persistent bool) error {
+	return w.SetBootDevice(ctx, f, n, httpDevice, persistent)
+}
+
+// undriven is a BMC that refuses to eject, or to set the disk as boot device.
+type undriven struct {
+	driver.Management
+	driver.VirtualMedia
+	eject, device error
+}
+
+func (u undriven) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, kinds []string) error {
+	if u.eject != nil {
+		return u.eject
+	}
+	return u.VirtualMedia.DetachMedia(ctx, f, n, kinds)
+}
+
+func (u undriven) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, d driver.BootDevice, persistent bool) error {
+	if u.device != nil {
+		return u.device
+	}
+	return u.Management.SetBootDevice(ctx, f, n, d, persistent)
+}
+
+// What a BMC refuses of an instance's end keeps the rest of it from nothing. A machine that has no disk to boot keeps its boot device, and
+// the history says so.
+func TestWhatCanBeTakenBackIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		undriven
+		err  error
+		want string
+	}{
+		"no eject":  {undriven{eject: driver.ErrDenied}, driver.ErrDenied, instanceISO + " disk for good"},
+		"no device": {undriven{device: driver.ErrDenied}, driver.ErrDenied, "cdrom for good"},
+		"no disk":   {undriven{device: fmt.Errorf("it boots from Cd: %w", driver.ErrUnsupported)}, nil, "cdrom for good"},
+	} {
+		k := task(t, &node.Document{UUID: "r", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{fieldInstance: instanceISO}})
+		if err := VirtualMedia(nil).PrepareInstance(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		sound := k.Hardware
+		c.Management, c.VirtualMedia = sound.Management(), sound.Management().(driver.VirtualMedia)
+		managedBy(t, k, c.undriven)
+		if err := VirtualMedia(nil).CleanUpInstance(t.Context(), k); !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		k.Hardware = sound
+		if got := state(t, k); got != c.want {
+			t.Errorf("%s: the machine boots %q, want %q", name, got, c.want)
+		}
 	}
 }
 

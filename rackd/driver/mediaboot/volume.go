@@ -16,6 +16,11 @@ func (i Interface) ValidateVolume(h *driver.Hardware, n *node.Document) error {
 	return volume.ValidateFirmware(h, n)
 }
 
+// AdoptVolume implements driver.VolumeBooter.
+func (Interface) AdoptVolume(ctx context.Context, t *driver.Task) error {
+	return volume.AdoptFirmware(ctx, t)
+}
+
 // needsUEFI refuses a volume in BIOS mode, with the words of Ironic's iLO driver.
 func needsUEFI(n *node.Document) error {
 	if n.BootMode() == "bios" {

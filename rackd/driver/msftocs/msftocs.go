@@ -58,7 +58,7 @@ func (*Driver) Properties() map[string]string {
 		fieldBlade:    "Number of the blade, counted from 1. Required.",
 		fieldUser:     "User of the Chassis Manager. Required.",
 		fieldPassword: "Password of that user. Required.",
-		fieldVerifyCA: "How to check the certificate of a URL with https: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the certificate of a URL with https: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -97,7 +97,7 @@ func parse(n *node.Document) (t target, err error) {
 		return refuse(`"msftocs_blade_id" must be greater than 0. The provided value is: %d`, t.blade)
 	}
 	t.path = strings.TrimRight(u.EscapedPath(), "/")
-	t.Web = bmc.Web{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+	t.Web = bmc.Web{Node: n, Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
 		VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), Fields: bmc.Fields{Address: fieldURL, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}
 	if t.Port == "" {
 		t.Port = map[string]string{"http": "80", "https": "443"}[u.Scheme]

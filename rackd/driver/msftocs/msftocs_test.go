@@ -92,7 +92,7 @@ func (d *double) node(more map[string]any) *node.Document {
 }
 
 func newDriver(t *testing.T) *Driver {
-	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000})
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -101,6 +101,11 @@ func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		c, d := newDouble(t), newDriver(t)
 		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Lasting: true, Secret: "s3cret"})
+		m.Second = func() *node.Document {
+			n := c.node(map[string]any{fieldBlade: "2"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
 		m.Deny = func() { c.Set(func() { c.password = "an0ther" }) }
 		m.Logins = func() (n int) { c.Set(func() { n = c.refused }); return n }
 		m.Corrected = func() *node.Document { return c.node(map[string]any{fieldPassword: "an0ther"}) }

@@ -142,6 +142,14 @@ func (s Scripted) ValidateVolume(h *driver.Hardware, n *node.Document) error {
 	return nil
 }
 
+// AdoptVolume implements driver.VolumeBooter. A machine that asks the network is told of its volume each time.
+func (s Scripted) AdoptVolume(ctx context.Context, t *driver.Task) error {
+	if s.asksFirmware(t.Node) {
+		return volume.AdoptFirmware(ctx, t)
+	}
+	return nil
+}
+
 // asksFirmware reports whether the machine's firmware attaches a volume, and not iPXE.
 func (i Interface) asksFirmware(n *node.Document) bool { return i.byFirmware && n.BootMode() == "uefi" }
 
@@ -219,13 +227,18 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	return i.setNetwork(ctx, t, true)
 }
 
-// CleanUpInstance forgets the instance, and takes its volume from the firmware.
+// CleanUpInstance forgets the instance, so that a machine that asks the network gets nothing. It takes a volume from the firmware; a
+// machine that boots that at each start boots its disk instead.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
-	if i.byFirmware {
-		return volume.ClearFirmware(ctx, t)
+	if !i.byFirmware {
+		return nil
 	}
-	return nil
+	failed := volume.ClearFirmware(ctx, t)
+	if volume.Boots(t.Node) && i.asksFirmware(t.Node) || t.Node.BootSet == string(driver.BootISCSI) {
+		failed = errors.Join(failed, setDevice(ctx, t, driver.BootDisk, true))
+	}
+	return failed
 }
 
 // setDevice sets the boot device. Hardware that cannot is left alone: its own

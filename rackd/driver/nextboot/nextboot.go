@@ -93,15 +93,26 @@ func (d *Devices) Runs(n *node.Document) {
 	}
 }
 
-// Kept is driver.Keeper's.
+// Kept is driver.Keeper's. What others keep of the node stays.
 func (d *Devices) Kept(n *node.Document) json.RawMessage {
 	b := d.Of(n)
 	if b.Changes == inDocument(n).Changes {
 		return nil
 	}
-	raw, err := json.Marshal(b)
-	if err != nil {
-		panic(err) // a struct of a text, a number and a truth
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(n.Kept, &all) != nil {
+		all = map[string]json.RawMessage{}
 	}
-	return raw
+	for _, own := range []string{"next_boot_changes", "next_boot_device", "next_boot_once"} {
+		delete(all, own)
+	}
+	raw, err := json.Marshal(b)
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	both, marshalErr := json.Marshal(all)
+	if err != nil || marshalErr != nil {
+		panic("a struct of a text, a number and a truth") // which always marshals
+	}
+	return both
 }

@@ -14,6 +14,9 @@ type Deploy struct{ Noop }
 // InstanceFields is empty: nothing of instance_info is acted on.
 func (Deploy) InstanceFields() []string { return nil }
 
+// NeedsNoBoot implements driver.Bootless.
+func (Deploy) NeedsNoBoot() {}
+
 // DeploySteps are one that does nothing.
 func (Deploy) DeploySteps(*node.Document) []driver.Step {
 	return []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Repeatable, Apart: true,

@@ -35,6 +35,9 @@ func (Interface) InstanceFields() []string {
 	return append(instancefiles.Fields(), instancefiles.Sentinel)
 }
 
+// Ignored implements driver.InstanceIgnorer: all that is read is booted.
+func (Interface) Ignored(*node.Document) (fields []string, why string) { return nil, "" }
+
 // Validate asks for nothing: what can be booted is the boot interface's to say.
 func (Interface) Validate(*node.Document) error { return nil }
 
@@ -73,6 +76,9 @@ func fetch(ctx context.Context, t *driver.Task) error {
 	if _, serves := t.Hardware.Boot().(driver.NetworkBooter); serves {
 		return instancefiles.Fetch(ctx, t)
 	}
+	if m, makes := t.Hardware.Boot().(driver.InstanceMediumMaker); makes {
+		return m.ReadyInstance(ctx, t)
+	}
 	return instancefiles.Forget(t)
 }
 
@@ -97,6 +103,10 @@ func (i Interface) down(ctx context.Context, t *driver.Task) error {
 		if err := i.power.Off(ctx, t); err != nil {
 			return err
 		}
+	}
+	// A rackd may die once a medium is in a drive. The rackd that ends the flow then takes it out.
+	if err := driver.Prepares(ctx, t); err != nil {
+		return err
 	}
 	return driver.SetSecureBoot(ctx, t, true)
 }

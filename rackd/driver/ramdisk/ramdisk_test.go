@@ -90,6 +90,39 @@ func TestFetchesFirst(t *testing.T) {
 	}
 }
 
+// What the machine boots is noted in the checkpoint before the BMC is told, and not before that: a rackd that takes over from one that died
+// while it fetched files leaves the machine alone.
+func TestNotesBeforeItTellsTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, staysOn := range []bool{false, true} {
+			r := drivertest.NewRig()
+			r.Node.InstanceInfo, r.Node.DisablePowerOff = files, staysOn
+			r.SetPowerState(driver.PowerOn)
+			task := r.Task(networkboot.IPXE())
+			var noted []string // what was written when the fact was saved
+			r.Fail = func(call string) error {
+				switch {
+				case strings.HasPrefix(call, "latest") && task.Facts[driver.FactPrepared] != "":
+					t.Errorf("noted before %s", call)
+				case call == "save" && noted == nil && task.Facts[driver.FactPrepared] != "":
+					noted = append([]string{"noted"}, r.Log...)
+				}
+				return nil
+			}
+			if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task); err != nil && !staysOn { // the rig has no reset
+				t.Fatal(err)
+			}
+			want := []string{"noted", "power power off"}
+			if staysOn {
+				want = want[:1]
+			}
+			if !slices.Equal(noted, want) {
+				t.Errorf("stays on %t: %q, want %q; writes %q", staysOn, noted, want, r.Log)
+			}
+		}
+	})
+}
+
 // bootless boots no instance.
 type bootless struct{ driver.Boot }
 

@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
-	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -34,7 +32,7 @@ type account struct {
 	endpoint string // https://host[:port], no path
 	user     string
 	password string
-	verifyCA string // true, false, PEM or the name of a PEM file
+	verifyCA string // true, false, pin, PEM or the name of a PEM file
 	auth     string // auto, session, basic
 	system   string // path, empty: the BMC's only system
 	// ignored: UUID and serial number that the BMC reports are not to be believed.
@@ -43,6 +41,8 @@ type account struct {
 	timeout time.Duration
 	// names are those of the fields of driver_info.
 	names Values
+	// node is whose driver_info it is.
+	node *node.Document
 }
 
 // parse reads driver_info; errors wrap driver.ErrInvalid and name all that is wrong.
@@ -52,7 +52,7 @@ func (d Dialect) parse(n *node.Document) (account, error) {
 		return account{}, fmt.Errorf("node %s: %w", n.Label(), err)
 	}
 	a := account{user: v.User, password: v.Password, verifyCA: bmc.VerifyCA(v.VerifyCA), auth: v.Auth, system: v.System,
-		ignored: v.Identity == "ignore", timeout: timeout, names: d.Names}
+		ignored: v.Identity == "ignore", timeout: timeout, names: d.Names, node: n}
 	var wrong []string
 	if v.Address == "" {
 		wrong = append(wrong, d.Names.Address+" is missing")
@@ -133,7 +133,7 @@ func (a account) sum() [32]byte {
 	return sha256.Sum256([]byte(strings.Join([]string{a.endpoint, a.user, a.password, a.verifyCA, a.auth, a.timeout.String()}, "\x00")))
 }
 
-// tls is how the BMC's certificate is checked; files may be named that are in folder.
-func (a account) tls(folder namedfile.Folder) (*tls.Config, error) {
-	return bmc.TLS(a.verifyCA, a.names.VerifyCA, folder)
+// trust is how the BMC's certificate is checked.
+func (a account) trust(o Options) bmc.Trust {
+	return bmc.Trust{Verify: a.verifyCA, Field: a.names.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: a.node, Address: a.endpoint}
 }

@@ -3,6 +3,7 @@ package redfish
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type trouble struct {
 
 func machineOf(t *testing.T, auth string) *drivertest.Machine {
 	e, k := newEmulator(t), &trouble{}
-	d := newDriver(t, Options{ReadTimeout: time.Minute})
+	d := newDriver(t, Options{ReadTimeout: time.Minute, Pace: 1000, Log: drivertest.Logger(t)})
 	e.boot["BootSourceOverrideMode"] = "UEFI"
 	inner := http.HandlerFunc(e.ServeHTTP)
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool { return k.serve(w, r, inner) }
@@ -39,6 +40,7 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 	n := e.node(map[string]any{fieldAuth: auth})
 	return &drivertest.Machine{
 		Power: d, Management: d, Node: n, Secret: "s3cret-pass",
+		Port: func() string { u, _ := url.Parse(e.URL); return u.Port() }, Without: map[string]string{"Second": "its emulator has one system: shared_test.go has two"},
 		Writes:    func() int { return len(e.written()) },
 		Lose:      func() { k.set(func() { k.lose = true }) },
 		Silence:   e.Server.Close,

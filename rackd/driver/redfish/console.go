@@ -28,6 +28,9 @@ const (
 	fieldSSHSharedCLI = "redfish_ssh_shared_cli"
 )
 
+// ownSSH are these fields (Dialect.SSH).
+func ownSSH() (hostKey, sharedCLI string) { return fieldSSHHostKey, fieldSSHSharedCLI }
+
 // Console is the console interface redfish-serial: the serial console that a system's SerialConsole tells of, by a WebSocket or by
 // SSH, with the account of the other calls.
 //
@@ -51,8 +54,9 @@ func (Console) NamedSteps(*node.Document) []driver.Step { return nil }
 // Properties names the fields that are read, in driver_info.
 func (c Console) Properties() map[string]string {
 	fields := maps.Clone(c.Driver.Properties())
-	fields[fieldSSHHostKey] = "Public key of the BMC's SSH server, as in a line of known_hosts, or false: it is not checked. Required where the BMC gives its serial console by SSH."
-	fields[fieldSSHSharedCLI] = "Whether the serial console may be entered through the BMC's own command line, true or false: firmware may let a person who uses the console out into that command line, with the BMC's account. Default false."
+	hostKey, sharedCLI := c.pool.opts.Dialect.SSH()
+	fields[hostKey] = "Public key of the BMC's SSH server, as in a line of known_hosts, or false: it is not checked. Required where the BMC gives its serial console by SSH."
+	fields[sharedCLI] = "Whether the serial console may be entered through the BMC's own command line, true or false: firmware may let a person who uses the console out into that command line, with the BMC's account. Default false."
 	return fields
 }
 
@@ -63,16 +67,17 @@ type terms struct {
 	shared  bool
 }
 
-func termsOf(n *node.Document) (t terms, err error) {
-	if text := n.DriverString(fieldSSHHostKey); text != "" {
+func (c Console) termsOf(n *node.Document) (t terms, err error) {
+	hostKey, sharedCLI := c.pool.opts.Dialect.SSH()
+	if text := n.DriverString(hostKey); text != "" {
 		t.given = true
-		if t.hostKey, err = bmc.HostKey(fieldSSHHostKey, text); err != nil {
+		if t.hostKey, err = bmc.HostKey(hostKey, text); err != nil {
 			return t, fmt.Errorf("node %s: %w", n.Label(), err)
 		}
 	}
-	if text := n.DriverString(fieldSSHSharedCLI); text != "" {
+	if text := n.DriverString(sharedCLI); text != "" {
 		if t.shared, err = strconv.ParseBool(strings.ToLower(text)); err != nil {
-			return t, fmt.Errorf("node %s: driver_info: %s is %q: give true or false: %w", n.Label(), fieldSSHSharedCLI, text, driver.ErrInvalid)
+			return t, fmt.Errorf("node %s: driver_info: %s is %q: give true or false: %w", n.Label(), sharedCLI, text, driver.ErrInvalid)
 		}
 	}
 	return t, nil
@@ -83,7 +88,7 @@ func (c Console) Validate(n *node.Document) error {
 	if err := c.Driver.Validate(n); err != nil {
 		return err
 	}
-	_, err := termsOf(n)
+	_, err := c.termsOf(n)
 	return err
 }
 
@@ -110,7 +115,7 @@ func (c Console) OpenConsole(ctx context.Context, f driver.Fence, n *node.Docume
 	if err := c.Validate(n); err != nil {
 		return nil, err
 	}
-	t, err := termsOf(n)
+	t, err := c.termsOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -159,26 +164,27 @@ func (c Console) bySSH(ctx context.Context, f driver.Fence, n *node.Document, a 
 		return nil, err
 	}
 	address := net.JoinHostPort(u.Hostname(), strconv.Itoa(cmp.Or(w.port, 22)))
+	hostKey, sharedCLI := c.pool.opts.Dialect.SSH()
 	attempt := bmc.Attempt{Node: n, Doing: openingConsole, BMC: address, User: a.user, Secrets: []string{a.password},
-		Fields: bmc.Fields{Address: a.names.Address, User: a.names.User, Password: a.names.Password, VerifyCA: fieldSSHHostKey}}
+		Fields: bmc.Fields{Address: a.names.Address, User: a.names.User, Password: a.names.Password, VerifyCA: hostKey}}
 	switch {
 	case !t.given:
-		err = fmt.Errorf("it gives its serial console by SSH: set driver_info %s to the key of that server, or to false: %w", fieldSSHHostKey, driver.ErrInvalid)
+		err = fmt.Errorf("it gives its serial console by SSH: set driver_info %s to the key of that server, or to false: %w", hostKey, driver.ErrInvalid)
 	case a.user == "":
 		err = fmt.Errorf("it gives its serial console by SSH: set %s and %s: %w", a.names.User, a.names.Password, driver.ErrInvalid)
 	case w.shared && w.command == "":
 		err = fmt.Errorf("its SSH server leads to its own command line, and it does not tell the command that enters the console: %w", driver.ErrUnsupported)
 	case w.shared && !t.shared:
-		err = fmt.Errorf("its SSH server leads to its own command line, and its firmware may let a person who uses the console out into it: set driver_info %s to true if they may: %w", fieldSSHSharedCLI, driver.ErrInvalid)
+		err = fmt.Errorf("its SSH server leads to its own command line, and its firmware may let a person who uses the console out into it: set driver_info %s to true if they may: %w", sharedCLI, driver.ErrInvalid)
 	}
 	if err != nil {
 		return nil, attempt.Explain(err)
 	}
 	o := c.pool.opts
-	host := bmc.SSH{Address: address, User: a.user, Password: a.password, HostKey: t.hostKey, HostKeyField: fieldSSHHostKey}
-	sum := sha256.Sum256([]byte(strings.Join([]string{address, a.user, a.password, n.DriverString(fieldSSHHostKey)}, "\x00")))
+	host := bmc.SSH{Address: address, User: a.user, Password: a.password, HostKey: t.hostKey, HostKeyField: hostKey}
+	sum := sha256.Sum256([]byte(strings.Join([]string{address, a.user, a.password, n.DriverString(hostKey)}, "\x00")))
 	var stream serialline.Stream
-	err = c.doors.Use(ctx, bmc.Account{Address: address, Sum: sum}, func(context.Context) (door, error) { return door{}, nil }, func(door) error {
+	err = c.doors.Use(ctx, bmc.Account{Address: address, Sum: sum, Node: n}, func(context.Context) (door, error) { return door{}, nil }, func(door) error {
 		if err := f.Check(); err != nil {
 			return err
 		}

@@ -23,6 +23,9 @@ type Dialect struct {
 	// Read reads the fields, and how long an answer may take; 0: the driver's own limit. Its errors wrap
 	// driver.ErrInvalid. It must be set.
 	Read func(n *node.Document) (Values, time.Duration, error)
+	// SSH names the fields of a serial console by SSH; nil: those of the hardware type redfish. A secret of one driver does not go where
+	// fields of another say.
+	SSH func() (hostKey, sharedCLI string)
 	// MayLack: there are BMCs of that type without a Redfish service. Calls to them end with an ErrNoService.
 	MayLack bool
 }
@@ -31,13 +34,14 @@ type Dialect struct {
 var own = Dialect{
 	Driver: "redfish",
 	Read:   readOwn,
+	SSH:    ownSSH,
 	Names:  Values{fieldAddress, fieldSystem, fieldUser, fieldPassword, fieldVerifyCA, fieldAuth, fieldIdentity},
 	Properties: map[string]string{
 		fieldAddress:  "Address of the BMC: a URL, or a host name or address for https. Required.",
 		fieldSystem:   "Path or id of the machine's system, such as /redfish/v1/Systems/1. Required where the BMC has several systems.",
 		fieldUser:     "User of the BMC. Required together with redfish_password.",
 		fieldPassword: "Password of that user.",
-		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the BMC's certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldIdentity: "trust: work fails if the machine's UUID or serial number differs from what the BMC reports. ignore: they are not compared, for a BMC that reports wrong ones. Default trust.",
 		fieldAuth:     "auto, session or basic. auto: a session, or basic authentication where the BMC opens none. Default auto.",
 	},
@@ -47,6 +51,9 @@ var own = Dialect{
 func (d Dialect) orOwn() Dialect {
 	if d.Driver == "" {
 		return own
+	}
+	if d.SSH == nil {
+		d.SSH = ownSSH
 	}
 	return d
 }

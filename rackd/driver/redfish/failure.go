@@ -13,12 +13,7 @@ import (
 
 // explain turns what gofish or the transport returned into an error of the driver. write says that the call may have written.
 func explain(n *node.Document, a account, doing string, write bool, err error) error {
-	if code := status(err); code != 0 {
-		refused, _ := errors.AsType[*common.Error](err)
-		failure := bmc.StatusFailure(code, write, message(refused), err)
-		if failure.Class == bmc.Refused && busy(refused) {
-			failure.Class = bmc.Busy
-		}
+	if failure := failureOf(err, write); failure != nil {
 		err = failure
 	}
 	if _, gone := errors.AsType[*bmc.Lost](err); !gone && errors.Is(err, io.EOF) {
@@ -28,6 +23,30 @@ func explain(n *node.Document, a account, doing string, write bool, err error) e
 		Node: n, Doing: doing, BMC: a.endpoint, User: a.user, Secrets: []string{a.password},
 		Fields: bmc.Fields{Address: a.names.Address, User: a.names.User, Password: a.names.Password, VerifyCA: a.names.VerifyCA},
 	}.Explain(err)
+}
+
+// failureOf sorts a refusal; nil: err is none.
+func failureOf(err error, write bool) *bmc.Failure {
+	refused, is := errors.AsType[*common.Error](err)
+	if !is || refused.HTTPReturnedStatusCode == 0 {
+		return nil
+	}
+	failure := bmc.StatusFailure(refused.HTTPReturnedStatusCode, write, message(refused), err)
+	if failure.Class == bmc.Refused && busy(refused) {
+		failure.Class = bmc.Busy
+	}
+	return failure
+}
+
+// classOf is bmc.PoolOptions.Result.
+func classOf(err error) bmc.Class {
+	if failure := failureOf(err, false); failure != nil {
+		return failure.Class
+	}
+	if errors.Is(err, io.EOF) {
+		return bmc.Unreachable
+	}
+	return bmc.Refused
 }
 
 // status is the HTTP status of a refusal, 0 when err is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,6 +30,12 @@ type iscsiBoot struct {
 	TargetInfoViaDHCP      bool
 	AuthenticationMethod   string
 	CHAPUsername           string
+	MutualCHAPUsername     string
+
+	SecondaryTargetName      string
+	SecondaryTargetIPAddress string
+	SecondaryTargetTCPPort   any
+	SecondaryLUN             any
 }
 
 // deviceFunction is a function of a network adapter.
@@ -40,6 +47,7 @@ type deviceFunction struct {
 	Settings  struct {
 		SettingsObject      ref
 		SupportedApplyTimes []string
+		Messages            []struct{ Message, MessageID string }
 	} `json:"@Redfish.Settings"`
 }
 
@@ -62,8 +70,14 @@ func (f deviceFunction) target() (t driver.ISCSITarget, on bool) {
 		return -1
 	}
 	t = driver.ISCSITarget{Host: b.PrimaryTargetIPAddress, Port: number(b.PrimaryTargetTCPPort), IQN: b.PrimaryTargetName, LUN: number(b.PrimaryLUN), Initiator: b.InitiatorName}
+	if b.SecondaryTargetName != "" {
+		t.Second = driver.ISCSIPath{Host: b.SecondaryTargetIPAddress, Port: number(b.SecondaryTargetTCPPort), IQN: b.SecondaryTargetName, LUN: number(b.SecondaryLUN)}
+	}
 	if b.AuthenticationMethod == "CHAP" || b.AuthenticationMethod == "MutualCHAP" {
 		t.User = b.CHAPUsername
+	}
+	if b.AuthenticationMethod == "MutualCHAP" {
+		t.TargetUser = b.MutualCHAPUsername
 	}
 	return t, true
 }
@@ -184,6 +198,9 @@ func (d *Driver) ISCSIBoot(ctx context.Context, n *node.Document) (list []driver
 	return list, err
 }
 
+// ISCSIRoom implements driver.ISCSIBooter: that of the standard's property.
+func (*Driver) ISCSIRoom() driver.ISCSIRoom { return driver.ISCSIRoom{Paths: 2, Mutual: true} }
+
 // SetISCSIBoot implements driver.ISCSIBooter.
 func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document, target driver.ISCSITarget) error {
 	if err := target.Check(n); err != nil {
@@ -194,11 +211,25 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 	if target.User != "" {
 		boot["AuthenticationMethod"], boot["CHAPUsername"], boot["CHAPSecret"] = "CHAP", target.User, target.Secret
 	}
+	if target.Mutual() {
+		boot["AuthenticationMethod"], boot["MutualCHAPUsername"], boot["MutualCHAPSecret"] = "MutualCHAP", target.TargetUser, target.TargetSecret
+	}
 	if target.Initiator != "" {
 		boot["InitiatorName"] = target.Initiator
 	}
-	body := map[string]any{"BootMode": "iSCSI", "iSCSIBoot": boot}
-	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secret, body, func(now deviceFunction) bool {
+	second := map[string]any{"SecondaryTargetName": target.Second.IQN, "SecondaryTargetIPAddress": target.Second.Host}
+	wanted := target.Second != driver.ISCSIPath{}
+	if wanted {
+		second["SecondaryTargetTCPPort"], second["SecondaryLUN"] = target.Second.Port, target.Second.LUN
+	}
+	body := func(now deviceFunction) map[string]any {
+		set := maps.Clone(boot)
+		if wanted || now.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
+			maps.Copy(set, second)
+		}
+		return map[string]any{"BootMode": "iSCSI", "iSCSIBoot": set}
+	}
+	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secrets(), body, func(now deviceFunction) bool {
 		is, on := now.target()
 		return on && target.Same(is)
 	}, target.Secret != "")
@@ -206,15 +237,16 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 
 // ClearISCSIBoot implements driver.ISCSIBooter: the functions boot by PXE again.
 func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
-	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", "", map[string]any{"BootMode": "PXE"}, func(now deviceFunction) bool {
+	body := func(deviceFunction) map[string]any { return map[string]any{"BootMode": "PXE"} }
+	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", nil, body, func(now deviceFunction) bool {
 		_, on := now.target()
 		return !on
 	}, false)
 }
 
 // changeFunctions patches the functions that are not so yet, and reads back. With always it patches the others too.
-func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing, secret string, body map[string]any, so func(deviceFunction) bool, always bool) error {
-	return Hide(secret, d.Turn(ctx, f, n, doing, func(t *Turn) error {
+func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing string, secrets []string, body func(now deviceFunction) map[string]any, so func(deviceFunction) bool, always bool) error {
+	return HideAll(secrets, d.Turn(ctx, f, n, doing, func(t *Turn) error {
 		functions, err := deviceFunctions(t, n)
 		if err != nil {
 			return err
@@ -223,16 +255,14 @@ func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Do
 			if so(one) && !always {
 				continue
 			}
-			at := one.Path
+			at, change := one.Path, body(one)
 			if one.Settings.SettingsObject.Path != "" {
 				at = one.Settings.SettingsObject.Path
 			}
 			if slices.Contains(one.Settings.SupportedApplyTimes, applyAtReset) {
-				body["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
-			} else {
-				delete(body, "@Redfish.SettingsApplyTime")
+				change["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
 			}
-			if _, err := t.Change(at, body); err != nil {
+			if _, err := t.Change(at, change); err != nil {
 				return fmt.Errorf("network adapter function %s: %w", one.Path, err)
 			}
 		}
@@ -256,6 +286,14 @@ type hiding struct {
 
 func (h *hiding) Error() string { return h.text }
 func (h *hiding) Unwrap() error { return h.cause }
+
+// HideAll is Hide for several.
+func HideAll(secrets []string, err error) error {
+	for _, s := range secrets {
+		err = Hide(s, err)
+	}
+	return err
+}
 
 // Hide takes a secret out of an error that is not one of the account, in whatever form a BMC repeats it.
 func Hide(secret string, err error) error {

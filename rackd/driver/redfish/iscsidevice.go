@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stmcginnis/gofish/redfish"
+
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // Redfish knows no boot device of the name iscsiboot. Firmware that has logged in to a target shows the disk as a boot option. Its
@@ -79,6 +82,24 @@ func targetIn(path string) (name string, is bool) {
 	return rest, is
 }
 
+// problemsOf is what the BMC says of targets that firmware was not started with; empty where it says nothing.
+func problemsOf(t *Turn, n *node.Document) string {
+	functions, err := deviceFunctions(t, n)
+	if err != nil {
+		return "" // it is for people: what is wrong without it is said
+	}
+	var said []string
+	for _, f := range functions {
+		for _, m := range f.Settings.Messages[:min(len(f.Settings.Messages), mostMissing)] {
+			said = append(said, bmc.Clean(first(m.Message, m.MessageID)))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return ". The BMC says of the settings of its network adapters: " + strings.Join(said, " ")
+}
+
 // targetNames are the targets of the machine's adapters; none where they do not tell.
 func targetNames(t *Turn, n *node.Document) (names []string, err error) {
 	functions, err := deviceFunctions(t, n)
@@ -104,7 +125,7 @@ func (d *Driver) setISCSIDevice(ctx context.Context, f driver.Fence, n *node.Doc
 		case err != nil:
 			return err
 		case o.iscsi == "":
-			return fmt.Errorf("%s: %w", "No UEFI iSCSI bootable device found on system", driver.ErrUnsupported)
+			return fmt.Errorf("%s%s: %w", "No UEFI iSCSI bootable device found on system", problemsOf(t, n), driver.ErrUnsupported)
 		case o.first():
 			return nil
 		}
@@ -145,4 +166,21 @@ func (d *Driver) iscsiDevice(ctx context.Context, n *node.Document) (found ask.B
 		return err
 	})
 	return found, err
+}
+
+// pastFirmware are the states of a start in which the firmware has initialized the machine.
+var pastFirmware = append([]redfish.BootProgressTypes{redfish.SystemHardwareInitializationCompleteBootProgressTypes, redfish.SetupEnteredBootProgressTypes}, afterFirmware...)
+
+// Start implements driver.StartTeller. A state that is the vendor's own says nothing.
+func (d *Driver) Start(ctx context.Context, n *node.Document) (far driver.Start, err error) {
+	err = d.Turn(ctx, nil, n, "read how far its start has come", func(t *Turn) error {
+		switch last := t.System.BootProgress.LastState; {
+		case slices.Contains(pastFirmware, last):
+			far = driver.PastFirmware
+		case last != "" && last != redfish.OEMBootProgressTypes:
+			far = driver.InFirmware
+		}
+		return nil
+	})
+	return far, err
 }

@@ -74,6 +74,22 @@ func withDrive(m *model, actions bool) *model {
 	return m.put(map[string]map[string]any{systemAt + "/VirtualMedia": links(at), at: drive})
 }
 
+// loadsBy has the action of a model's drive list protocols.
+func loadsBy(m *model, protocols ...any) *model {
+	merge(m.at[systemAt+"/VirtualMedia/CD1"], map[string]any{"Actions": map[string]any{"#VirtualMedia.InsertMedia": map[string]any{"TransferProtocolType@Redfish.AllowableValues": protocols}}})
+	return m
+}
+
+// inAnInfo has a model's drive tell of its action's parameters in a resource of their own, which is not there without any.
+func inAnInfo(m *model, parameters ...any) *model {
+	const at = systemAt + "/VirtualMedia/CD1/InsertMediaActionInfo"
+	merge(m.at[systemAt+"/VirtualMedia/CD1"], map[string]any{"Actions": map[string]any{"#VirtualMedia.InsertMedia": map[string]any{"@Redfish.ActionInfo": at}}})
+	if len(parameters) > 0 {
+		m.put(map[string]map[string]any{at: {"Parameters": parameters}})
+	}
+	return m
+}
+
 // A drive takes images by its action or, where it has none, by a PATCH. Firmware that wants more parameters is given them.
 func TestMediaOfEachKind(t *testing.T) {
 	const drive, insert = "PATCH /Systems/1/VirtualMedia/CD1 ", "POST /Systems/1/VirtualMedia/CD1/Insert "
@@ -103,6 +119,22 @@ func TestMediaOfEachKind(t *testing.T) {
 		}(),
 			[]string{insert + `{"Image":"https://i/a.iso"}`, insert + `{"Image":"https://i/a.iso","TransferProtocolType":"HTTPS"}`,
 				insert + `{"Image":"https://i/a.iso","TransferMethod":"Stream","TransferProtocolType":"HTTPS"}`, "POST /Systems/1/VirtualMedia/CD1/Eject {}"}, ""},
+		"a drive that lists HTTP": {loadsBy(withDrive(newModel("X"), true), "CIFS", "HTTP"), []string{insert + `{"Image":"https://i/a.iso"}`, "POST /Systems/1/VirtualMedia/CD1/Eject {}"}, ""},
+		"a drive that loads by NFS and CIFS": {loadsBy(withDrive(newModel("X"), true), "NFS", "CIFS"), nil,
+			"no virtual drive of type cdrom that takes images (CD1 loads by NFS, CIFS alone, and the image is served by HTTPS)"},
+		"one that is patched, and loads by NFS": {func() *model {
+			m := withDrive(newModel("X"), false)
+			merge(m.at[systemAt+"/VirtualMedia/CD1"], map[string]any{"TransferProtocolType@Redfish.AllowableValues": []any{"NFS"}})
+			return m
+		}(), nil, "CD1 loads by NFS alone"},
+		"one that says so elsewhere": {inAnInfo(withDrive(newModel("X"), true), map[string]any{"Name": "Image"}, map[string]any{"Name": "TransferProtocolType", "AllowableValues": []any{"CIFS"}}), nil,
+			"CD1 loads by CIFS alone"},
+		"one that says nothing elsewhere": {inAnInfo(withDrive(newModel("X"), true)), []string{insert + `{"Image":"https://i/a.iso"}`, "POST /Systems/1/VirtualMedia/CD1/Eject {}"}, ""},
+		"one that lists in another form": {func() *model {
+			m := withDrive(newModel("X"), true)
+			merge(m.at[systemAt+"/VirtualMedia/CD1"], map[string]any{"Actions": map[string]any{"#VirtualMedia.InsertMedia": map[string]any{"TransferProtocolType@Redfish.AllowableValues": "NFS"}}})
+			return m
+		}(), []string{insert + `{"Image":"https://i/a.iso"}`, "POST /Systems/1/VirtualMedia/CD1/Eject {}"}, ""},
 		"a drive that is only read": {func() *model { m := withDrive(newModel("X"), false); m.allow = "GET, HEAD"; return m }(), nil,
 			"no virtual drive of type cdrom that takes images (CD1 has no action InsertMedia and allows only GET, HEAD)"},
 	} {

@@ -89,7 +89,7 @@ func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 			return nil
 		}
 		slices.SortStableFunc(found, func(a, b *redfish.VirtualMedia) int { return cmp.Compare(full(a), full(b)) })
-		drive, err := pickDrive(c, found, mediaType)
+		drive, err := pickDrive(c, found, mediaType, url)
 		if err != nil {
 			return err
 		}

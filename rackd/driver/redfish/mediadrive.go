@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,12 +18,24 @@ import (
 
 // A virtual drive takes an image by its action InsertMedia, or, where it has none, by a PATCH of the drive itself.
 
-// pickDrive is the drive that an image of that type goes into: one with an action before one that is patched.
-func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType string) (*redfish.VirtualMedia, error) {
+// pickDrive is the drive that an image of that type at a URL goes into: one with an action before one that is patched. No drive that says
+// it loads by other protocols alone is told anything.
+func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType, url string) (*redfish.VirtualMedia, error) {
 	var why []string
+	fits := func(drive *redfish.VirtualMedia) (bool, error) {
+		list, err := transfersOf(c, drive)
+		if err != nil || loads(list, url) {
+			return err == nil, err
+		}
+		scheme, _, _ := strings.Cut(url, ":")
+		why = append(why, fmt.Sprintf("%s loads by %s alone, and the image is served by %s", drive.ID, strings.Join(list, ", "), strings.ToUpper(scheme)))
+		return false, nil
+	}
 	for _, drive := range found {
 		if serves(drive, mediaType) && drive.SupportsMediaInsert {
-			return drive, nil
+			if fit, err := fits(drive); fit || err != nil {
+				return drive, err
+			}
 		}
 	}
 	for _, drive := range found {
@@ -29,16 +43,80 @@ func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType str
 			why = append(why, fmt.Sprintf("%s takes %v", drive.ID, drive.MediaTypes))
 			continue
 		}
+		if drive.SupportsMediaInsert {
+			continue // it does not load by this protocol
+		}
 		verbs, err := verbsOf(c, drive.ODataID)
 		if err != nil {
 			return nil, err
 		}
 		if verbs == nil || slices.Contains(verbs, http.MethodPatch) {
-			return drive, nil
+			if fit, err := fits(drive); fit || err != nil {
+				return drive, err
+			}
+			continue
 		}
 		why = append(why, fmt.Sprintf("%s has no action InsertMedia and allows only %s", drive.ID, strings.Join(verbs, ", ")))
 	}
 	return nil, fmt.Errorf("it has no virtual drive of type %s that takes images (%s): %w", mediaType, strings.Join(why, "; "), driver.ErrUnsupported)
+}
+
+// transferType is the parameter, and of drives without an action the property, that names a drive's protocol.
+const transferType = "TransferProtocolType"
+
+// loads reports whether a drive that lists these protocols, if any, may load from a URL. BMCs list HTTP or HTTPS where they take both.
+// Which of the two it takes the BMC says when it is told.
+func loads(list []string, url string) bool {
+	scheme, _, _ := strings.Cut(url, ":")
+	return len(list) == 0 || slices.ContainsFunc(list, func(p string) bool {
+		return strings.EqualFold(p, scheme) || strings.HasPrefix(scheme, "http") && (strings.EqualFold(p, "HTTP") || strings.EqualFold(p, "HTTPS"))
+	})
+}
+
+// transfersOf are the protocols by which a drive says it loads images; nil where it does not say.
+func transfersOf(c *gofish.APIClient, drive *redfish.VirtualMedia) ([]string, error) {
+	var said struct {
+		Allowed []string `json:"TransferProtocolType@Redfish.AllowableValues"`
+		Actions struct {
+			Insert struct {
+				Allowed []string `json:"TransferProtocolType@Redfish.AllowableValues"`
+				Info    string   `json:"@Redfish.ActionInfo"`
+			} `json:"#VirtualMedia.InsertMedia"`
+		}
+	}
+	if err := read(c, drive.ODataID, &said); err != nil {
+		return nil, forgiven(err)
+	}
+	list := said.Allowed
+	if drive.SupportsMediaInsert {
+		list = said.Actions.Insert.Allowed
+	}
+	if len(list) > 0 || said.Actions.Insert.Info == "" {
+		return list, nil
+	}
+	var info struct {
+		Parameters []struct {
+			Name            string
+			AllowableValues []string
+		}
+	}
+	if err := read(c, said.Actions.Insert.Info, &info); err != nil {
+		return nil, forgiven(err)
+	}
+	for _, p := range info.Parameters {
+		if p.Name == transferType {
+			return p.AllowableValues, nil
+		}
+	}
+	return nil, nil
+}
+
+// forgiven is nil for the answer of a BMC that has not what it promises, or has it in another form. It then lists nothing.
+func forgiven(err error) error {
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd || status(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
 }
 
 // verbsOf are the HTTP methods that a resource allows, nil where the BMC does not say.

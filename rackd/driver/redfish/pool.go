@@ -25,7 +25,7 @@ func (p *pool) with(ctx context.Context, f driver.Fence, n *node.Document, doing
 	if err != nil {
 		return err
 	}
-	err = p.Use(ctx, bmc.Account{Address: a.endpoint, Sum: a.sum()},
+	err = p.Use(ctx, a.trust(p.opts).Account(a.sum()),
 		func(ctx context.Context) (*session, error) { return connect(ctx, a, p.opts, &p.logins) },
 		func(s *session) error {
 			s.wire.Begin(ctx, f)

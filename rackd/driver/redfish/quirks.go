@@ -99,7 +99,8 @@ var entryCommands = []struct {
 	firmware, command string
 	vendors           []string
 }{
-	{"HPE iLO 4 to 6: the virtual serial port", "vsp", []string{"hpe", "hewlett packard enterprise"}},
+	{"HPE iLO 4 to 6: the virtual serial port; an iLO 4 of a Gen8 or Gen9 calls its maker HP", "vsp",
+		[]string{"hpe", "hp", "hewlett packard enterprise", "hewlett-packard"}},
 	{"Dell iDRAC 7 to 9, whose system shows no SerialConsole", "console com2", []string{"dell"}},
 }
 

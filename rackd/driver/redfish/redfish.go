@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,7 +48,9 @@ type Options struct {
 	Networks outbound.BMCs
 	// Dialect is how driver_info says where the BMC is.
 	Dialect Dialect
-	Log     *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -72,8 +75,8 @@ func New(o Options) *Driver {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Dialect = o.Dialect.orOwn()
-	turns := bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log}
+	o.Dialect, o.Shared = o.Dialect.orOwn(), o.Shared.Filled()
+	turns := bmc.PoolOptions{Driver: o.Dialect.Driver, MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Result: classOf, Shared: o.Shared, Log: o.Log}
 	return &Driver{again: newAgains(), pool: &pool{opts: o, Pool: bmc.NewPool[*session](turns)}, doors: bmc.NewPool[door](turns)}
 }
 
@@ -103,8 +106,11 @@ func (d *Driver) Validate(n *node.Document) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.tls(d.pool.opts.CAFolder); err != nil {
+	if _, err := a.trust(d.pool.opts).TLS(); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if a.verifyCA == node.PinKey && strings.HasPrefix(a.endpoint, "http://") {
+		return fmt.Errorf("node %s: %w", n.Label(), bmc.NoKey(a.names.VerifyCA, a.names.Address))
 	}
 	if err := a.placed(d.pool.opts.Networks); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)

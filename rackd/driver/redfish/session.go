@@ -31,7 +31,7 @@ func connect(ctx context.Context, a account, o Options, logins *lostLogins) (*se
 	if err != nil {
 		return nil, err
 	}
-	config, err := a.tls(o.CAFolder)
+	config, err := a.trust(o).TLS()
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (d *Driver) Events(ctx context.Context, n *node.Document) (driver.EventStre
 // stream opens the stream at a path of the BMC. Its connection is its own, so that other calls go on beside it.
 func (d *Driver) stream(ctx context.Context, a account, path, token string) (*eventStream, error) {
 	o := d.pool.opts
-	config, err := a.tls(o.CAFolder)
+	config, err := a.trust(o).TLS()
 	if err != nil {
 		return nil, err
 	}

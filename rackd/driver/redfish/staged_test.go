@@ -253,11 +253,14 @@ func TestStagedOrdersAreGivenOnce(t *testing.T) {
 		args   map[string]any
 		orders int
 		never  bool // disable_power_off
+		cards  bool
 	}{
-		{"volumes", raid, map[string]any{"delete_existing": true}, 3, false},
-		{"volumes of a machine that must not be switched off", raid, map[string]any{"delete_existing": true}, 3, true},
-		{"firmware", firmware, biosOnly, 1, false},
-		{"firmware of a machine that must not be switched off", firmware, biosOnly, 1, true},
+		{"volumes", raid, map[string]any{"delete_existing": true}, 3, false, false},
+		{"volumes of a machine that must not be switched off", raid, map[string]any{"delete_existing": true}, 3, true, false},
+		{"firmware", firmware, biosOnly, 1, false, false},
+		{"firmware of a machine that must not be switched off", firmware, biosOnly, 1, true, false},
+		{"firmware of two cards", firmware, updatesOf("nic:NIC.1", "one", "psu:0", "psu"), 2, false, true},
+		{"firmware of two cards of a machine that must not be switched off", firmware, updatesOf("nic:NIC.1", "one", "psu:0", "psu"), 2, true, true},
 	} {
 		atSave := true // else at a look at the fence, right before a write
 		for lost := 1; ; lost++ {
@@ -267,6 +270,9 @@ func TestStagedOrdersAreGivenOnce(t *testing.T) {
 			k := newRack()
 			k.unbegun = "Pending"
 			k.old()
+			if c.cards {
+				withCards(k)
+			}
 			r, d := stagedRig(t, k)
 			r.SetPowerState(driver.PowerOn)
 			r.Node.TargetRAID, r.Node.DisablePowerOff = rootAndData, c.never

@@ -35,6 +35,9 @@ type rack struct {
 	applies  []any    // when it makes volumes, as it says
 	early    bool     // it shows a staged volume before it is there
 	level    string   // it makes volumes of this level, whatever it is asked for
+	// more are resources that it has besides; nil is one that it does not show now. flash is what it writes of a file, instead of its BIOS.
+	more  map[string]func() any
+	flash func(file string)
 }
 
 func newRack() *rack {
@@ -46,6 +49,7 @@ const (
 	storageAt = systemAt + "/Storage"
 	volumesAt = storageAt + "/A/Volumes"
 	updateAt  = "/redfish/v1/UpdateService"
+	chassisAt = "/redfish/v1/Chassis/1"
 )
 
 func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
@@ -67,6 +71,14 @@ func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet && !strings.Contains(path, "Sessions") {
 		return k.write(w, r, path)
 	}
+	if shows, there := k.more[path]; there && r.Method == http.MethodGet {
+		if body := shows(); body != nil {
+			_ = json.NewEncoder(w).Encode(body)
+		} else {
+			refuse(w, http.StatusNotFound, "it is not there now")
+		}
+		return true
+	}
 	switch {
 	case r.Method != http.MethodGet:
 		return false
@@ -74,7 +86,7 @@ func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
 		return reply(map[string]any{"@odata.id": path, "Systems": link("/redfish/v1/Systems"), "UpdateService": link(updateAt), "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}})
 	case path == systemAt:
 		return reply(map[string]any{"@odata.id": path, "Id": "1", "PowerState": "Off", "BiosVersion": k.version, "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1",
-			"Storage": link(storageAt), "Links": map[string]any{"ManagedBy": []any{link("/redfish/v1/Managers/1")}}})
+			"Storage": link(storageAt), "Links": map[string]any{"ManagedBy": []any{link("/redfish/v1/Managers/1")}, "Chassis": []any{link(chassisAt)}}})
 	case path == "/redfish/v1/Managers/1":
 		return reply(map[string]any{"@odata.id": path, "Id": "1", "FirmwareVersion": "9", "Model": "B"})
 	case path == updateAt:
@@ -122,6 +134,9 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 	case path == updateAt+"/Actions/Simple":
 		k.writes = append(k.writes, fmt.Sprint("update ", body["ImageURI"]))
 		does = func() { k.version = "2.0" }
+		if k.flash != nil {
+			does = func() { k.flash(fmt.Sprint(body["ImageURI"])) }
+		}
 	case path == volumesAt:
 		k.writes = append(k.writes, fmt.Sprint("make ", body["RAIDType"], " ", body["Name"], " ", body["CapacityBytes"], " on ", len(body["Links"].(map[string]any)["Drives"].([]any))))
 		v := fmt.Sprintf("%s/%d", volumesAt, k.next)

@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,15 +26,22 @@ type updating struct {
 	Was string `json:"was,omitempty"`
 	// NoTask: the BMC has made no task of the order, so that nothing but the version tells its end.
 	NoTask bool `json:"no_task,omitempty"`
-	// Made are the components that have shown a new version.
+	// Found: Targets has the part of each update, an empty one for BIOS and BMC.
+	Found   bool         `json:"found,omitempty"`
+	Targets []wantedPart `json:"targets,omitempty"`
+	// Made are the components that have shown a new version: BIOS and BMC by their names, parts by their paths.
 	Made []string `json:"made,omitempty"`
 	restored
 }
 
-// shows notes that the component shows a new version.
+// shows notes that the component of the update at hand shows a new version.
 func (h *updating) shows(u update) {
-	if !slices.Contains(h.Made, u.Component) {
-		h.Made = append(h.Made, u.Component)
+	made := u.Component
+	if u.isPart() {
+		made = h.Targets[h.At].Path
+	}
+	if !slices.Contains(h.Made, made) {
+		h.Made = append(h.Made, made)
 	}
 }
 
@@ -56,6 +62,12 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 		}
 	}
 	h.claims = f.claims(t.Node)
+	if !h.Found && slices.ContainsFunc(list, update.isPart) {
+		if h.Targets, err = f.targets(ctx, t.Node, list); err != nil {
+			return driver.Outcome{}, err
+		}
+		h.Found = true
+	}
 	for h.At < len(list) {
 		is, err := f.advance(ctx, t, &h, list[h.At])
 		if err != nil {
@@ -71,15 +83,13 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 			return driver.Wait(jobPoll), nil
 		}
 	}
-	if err := h.restore(ctx, t, f.Bringup); err != nil {
-		return driver.Outcome{}, err
-	}
+	// Many BMCs show adapters only while the machine runs.
 	if err := f.tell(ctx, t, &h); errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrFenced) {
 		return driver.Wait(jobPoll), nil // it restarts with its new firmware
 	} else if err != nil {
 		return driver.Outcome{}, err
 	}
-	return driver.Done(), nil
+	return driver.Done(), h.restore(ctx, t, f.Bringup)
 }
 
 // advance brings one update, and the restart that it needs, forward by one look.
@@ -119,7 +129,7 @@ func (h *updating) stage(ctx context.Context, t *driver.Task, why string) error 
 
 // How many looks, jobPoll apart, a new version may take to show.
 const (
-	// biosShows is after a task that has ended: then a BIOS waits for a restart.
+	// biosShows is after a task that has ended: then a BIOS, or a part, waits for a restart.
 	biosShows = looks
 	// bmcShows is of a BMC, which restarts by itself.
 	bmcShows = 30
@@ -136,18 +146,19 @@ func (h *updating) patience(u update) int {
 		return u.wait
 	case h.NoTask:
 		return untoldShows
-	case u.Component == "bios":
+	case u.restarts():
 		return biosShows
 	}
 	return bmcShows
 }
 
 // verify looks whether the component shows a new version once the BMC has said that the update has ended. Only that
-// is an update that was made. A BIOS that does not show it has the machine restarted, once.
+// is an update that was made. What is no BMC and does not show it has the machine restarted, once. A part that shows no other version even
+// then fails the step.
 func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (progress, error) {
-	var now string
+	var now firmwareShown
 	err := f.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) (err error) {
-		now, err = f.version(b, a, c, u.Component)
+		now, err = f.version(b, a, c, h, u)
 		return err
 	})
 	h.Looks++
@@ -157,21 +168,25 @@ func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *u
 	case err != nil: // it restarts with its new firmware
 		t.Record.Busy("it does not answer after its order to " + doing)
 		return running, nil
-	case now != "" && now != h.Was:
+	case now.changed(h.Was):
 		t.Record.Idle()
 		h.shows(u)
 		return done, nil
 	case h.Looks < h.patience(u):
-		t.Record.Busy(fmt.Sprintf("the %s shows version %s, as before its update", u.Component, cmp.Or(now, "none")))
+		t.Record.Busy(fmt.Sprintf("the %s shows %s before its update", u.Component, now.than(h.Was)))
 		return running, nil
-	case u.Component == "bios" && !h.Due:
+	case u.restarts() && !h.Due:
 		t.Record.Idle()
 		h.Looks = 0
-		return running, h.stage(ctx, t, fmt.Sprintf("the BMC has ended the update of the bios, which shows version %s as before", cmp.Or(now, "none")))
+		return running, h.stage(ctx, t, fmt.Sprintf("the BMC has ended the update of the %s, which shows %s before", u.Component, now.than(h.Was)))
 	}
 	t.Record.Idle()
-	t.Record.Phase("firmware unchanged: "+u.Component, fmt.Sprintf("it still shows version %s%s, and the BMC tells of no failure: either %s holds that version, or the BMC has not taken it",
-		cmp.Or(now, "none"), h.sinceRestart(), u.shown))
+	if u.isPart() {
+		return running, fmt.Errorf("node %s: %s: the BMC said that it has ended, and the %s shows %s%s; it was version %s. Either %s holds that version or is for other hardware, or the BMC has not taken it: look at its log",
+			t.Node.Label(), doing, u.Component, now, h.sinceRestart(), h.Was, u.shown)
+	}
+	t.Record.Phase("firmware unchanged: "+u.Component, fmt.Sprintf("it still shows %s%s, and the BMC tells of no failure: either %s holds that version, or the BMC has not taken it",
+		now, h.sinceRestart(), u.shown))
 	return done, nil
 }
 
@@ -179,22 +194,30 @@ func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *u
 func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (progress, error) {
 	var code int
 	var there string // what shows that an order which the BMC seemed to refuse was taken
-	asked := false
+	asked, unseen, made := false, "", ""
 	err := f.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		target, err := simpleUpdate(c)
 		if err != nil {
 			return err
 		}
-		now, err := f.version(b, a, c, u.Component)
+		now, err := f.version(b, a, c, h, u)
 		if err != nil {
 			return err
 		}
-		if fresh := h.fresh(c); len(fresh) == 1 || h.Was != "" && now != h.Was {
+		if fresh := h.fresh(c); len(fresh) == 1 || h.Was != "" && now.version != h.Was && (!u.isPart() || now.version != "") {
 			there = strings.Join(fresh, "")
 			h.Asked = true
 			return nil
 		}
-		h.Was = now
+		switch {
+		case u.isPart() && now.version == "":
+			unseen = now.String()
+			return nil
+		case u.isPart() && u.like != "" && now.changed(h.Targets[h.At].Was):
+			made = now.version
+			return nil
+		}
+		h.Was = now.version
 		h.about(c)
 		t.Record.Busy("asked to " + doing)
 		if err := t.Record.SaveHandle(ctx, h); err != nil {
@@ -207,6 +230,15 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 		code = status(err)
 		return err
 	})
+	switch {
+	case err == nil && unseen != "":
+		return running, h.await(t, doing, u, unseen)
+	case err == nil && made != "":
+		t.Record.Idle()
+		t.Record.Phase("firmware "+u.Component, fmt.Sprintf("it shows version %s since the update of the %s with the same file", made, u.like))
+		h.shows(u)
+		return done, nil
+	}
 	if !asked {
 		h.Job = there
 		h.claims.take(h.Job)
@@ -229,10 +261,10 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 // lookBack looks whether an order was taken whose answer is not known.
 func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (is progress, err error) {
 	var fresh []string
-	var now string
+	var now firmwareShown
 	err = f.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		fresh = h.fresh(c)
-		now, err = f.version(b, a, c, u.Component)
+		now, err = f.version(b, a, c, h, u)
 		return err
 	})
 	switch {
@@ -245,31 +277,34 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 		h.claims.take(h.Job)
 		t.Record.Phase("firmware "+u.Component, "the BMC fetches "+u.shown)
 		return running, nil
-	case h.Was != "" && now != "" && now != h.Was:
+	case h.Was != "" && now.changed(h.Was):
 		t.Record.Idle()
 		h.shows(u)
 		return done, nil
 	}
 	effect := "it reports no version of the " + u.Component
-	if now != "" {
-		effect = fmt.Sprintf("its %s is of version %s", u.Component, now)
+	if now.version != "" {
+		effect = fmt.Sprintf("its %s is of version %s", u.Component, now.version)
 	}
 	return running, h.look(t, doing, effect, fresh)
 }
 
-// version reads a component's, empty for one that the BMC does not tell.
-func (f Firmware) version(b *session, a account, c *gofish.APIClient, component string) (string, error) {
+// version reads what a component shows.
+func (f Firmware) version(b *session, a account, c *gofish.APIClient, h *updating, u update) (firmwareShown, error) {
+	if u.isPart() {
+		return h.Targets[h.At].look(c)
+	}
 	s, err := b.system(c, a)
 	if err != nil {
-		return "", err
+		return firmwareShown{}, err
 	}
 	list, err := versions(s)
 	for _, v := range list {
-		if v.Name == component {
-			return v.Current, err
+		if v.Name == u.Component {
+			return firmwareShown{version: v.Current}, err
 		}
 	}
-	return "", err
+	return firmwareShown{}, err
 }
 
 // simpleUpdate finds where the BMC is told to fetch firmware.
@@ -298,19 +333,24 @@ func simpleUpdate(c *gofish.APIClient) (target string, err error) {
 
 // tell reports the versions that are there now. A version counts as flashed if it is another than before.
 func (f Firmware) tell(ctx context.Context, t *driver.Task, h *updating) error {
-	list, err := f.Components(ctx, t.Node)
+	o, err := f.found(ctx, t.Node)
 	if errors.Is(err, driver.ErrUnsupported) && len(h.Made) == 0 {
-		list, err = nil, nil
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	for i, c := range list {
+	for i, c := range o.system {
 		if slices.Contains(h.Made, c.Name) {
-			list[i].Flashed = c.Current
+			o.system[i].Flashed = c.Current
 		}
 	}
-	if len(list) > 0 {
+	for i, p := range o.parts {
+		if slices.Contains(h.Made, p.path) {
+			o.parts[i].Flashed = p.Current
+		}
+	}
+	if list := o.components(); len(list) > 0 {
 		t.Record.Observe(hardware.Observation{Firmware: list})
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // the BMC's turn.
 func (d *Driver) webSocket(ctx context.Context, f driver.Fence, b *session, a account, path string) (serialline.Stream, error) {
 	o := d.pool.opts
-	config, err := a.tls(o.CAFolder)
+	config, err := a.trust(o).TLS()
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (*Driver) Properties() map[string]string {
 		fieldMachine:   "What the service calls the machine or its BMC. Required.",
 		fieldSecret:    "Secret by which requests are signed. Default: they are not.",
 		fieldAlgorithm: "Hash of the signature, sha256 or sha512. Default sha256.",
-		fieldVerifyCA:  "How to check the certificate of a URL with https: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA:  "How to check the certificate of a URL with https: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -90,7 +90,7 @@ func parse(n *node.Document) (t target, err error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 		return refuse("%s is no URL of a service, such as https://HOST/power, without a user and a password", fieldURL)
 	}
-	t = target{Web: bmc.Web{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldMachine), Password: n.DriverString(fieldSecret), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
+	t = target{Web: bmc.Web{Node: n, Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldMachine), Password: n.DriverString(fieldSecret), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
 		Fields: bmc.Fields{Address: fieldURL, User: fieldMachine, Password: fieldSecret, VerifyCA: fieldVerifyCA}}, path: u.RequestURI(), machine: n.DriverString(fieldMachine), algorithm: n.DriverString(fieldAlgorithm)}
 	if t.Port == "" {
 		t.Port = map[string]string{"http": "80", "https": "443"}[u.Scheme]

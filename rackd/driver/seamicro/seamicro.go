@@ -59,7 +59,7 @@ func (*Driver) Properties() map[string]string {
 		fieldPassword: "Password of that user. Required.",
 		fieldServer:   "Server in the chassis, such as 1/0. Required.",
 		fieldVersion:  "Version of the API; there is 2 alone. Default 2.",
-		fieldVerifyCA: "How to check the certificate of an endpoint with https: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the certificate of an endpoint with https: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -90,7 +90,7 @@ func parse(n *node.Document) (t target, err error) {
 		return refuse("Invalid 'seamicro_api_endpoint' parameter in node's driver_info.")
 	}
 	t.path = strings.TrimRight(u.EscapedPath(), "/")
-	t.Web = bmc.Web{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
+	t.Web = bmc.Web{Node: n, Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword),
 		VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)), Fields: bmc.Fields{Address: fieldEndpoint, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}
 	if t.Port == "" {
 		t.Port = map[string]string{"http": "80", "https": "443"}[u.Scheme]

@@ -1,15 +1,14 @@
 package snmp
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gosnmp/gosnmp"
 
+	"github.com/ironyard/ironyard/protocol/driverinfo"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -92,39 +91,24 @@ func parse(n *node.Document) (t target, err error) {
 	if len(missing) > 0 {
 		return refuse("SNMP driver requires the following parameters to be set in node's driver_info: [%s].", strings.Join(missing, ", "))
 	}
-	if t.model = n.DriverString(fieldDriver); !slices.Contains(modelNames(), t.model) {
-		return refuse("SNMPPowerDriver: unknown driver: '%s'. There are %s.", t.model, strings.Join(modelNames(), ", "))
+	for _, field := range []string{fieldDriver, fieldAddress, fieldPort, fieldOutlet, fieldVersion} {
+		if why := alone(n, field); why != "" {
+			return refuse("%s", why)
+		}
 	}
-	if t.Host = hostOf(n.DriverString(fieldAddress)); t.Host == "" {
-		return refuse("%s is neither a host name nor an address: %q. The port goes into %s.", fieldAddress, n.DriverString(fieldAddress), fieldPort)
-	}
-	t.Port = 161
+	t.model, t.Host, t.Port = n.DriverString(fieldDriver), driverinfo.PDUHost(n.DriverString(fieldAddress)), 161
 	if text := n.DriverString(fieldPort); text != "" {
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil && !digits(text) {
-			return refuse("%s \"%s\" is not a valid integer.", fieldPort, text)
-		}
-		if err != nil || port == 0 {
-			return refuse("SNMPPowerDriver: SNMP UDP port out of range: %s", text)
-		}
+		port, _ := strconv.ParseUint(text, 10, 16)
 		t.Port = uint16(port)
 	}
-	text := n.DriverString(fieldOutlet)
-	switch t.outlet, err = strconv.Atoi(text); {
-	case err != nil:
-		return refuse("SNMPPowerDriver: PDU power outlet index is not an integer: %s", text)
-	case t.outlet < 1:
-		return refuse("SNMPPowerDriver: PDU power outlet index is %d: outlets are counted from 1", t.outlet)
-	}
-	switch version := n.DriverString(fieldVersion); version {
-	case "", "1":
-		t.Version, err = gosnmp.Version1, t.communities(n)
+	t.outlet, _ = strconv.Atoi(n.DriverString(fieldOutlet))
+	switch n.DriverString(fieldVersion) {
 	case "2c":
 		t.Version, err = gosnmp.Version2c, t.communities(n)
 	case "3":
 		t.Version, err = gosnmp.Version3, t.userSecurity(n)
 	default:
-		return refuse("SNMPPowerDriver: unknown SNMP version: '%s'", version)
+		t.Version, err = gosnmp.Version1, t.communities(n)
 	}
 	if err != nil {
 		return refuse("%s", err)
@@ -162,13 +146,11 @@ func (t *target) userSecurity(n *node.Document) error {
 	if t.User == "" {
 		return driver.Refuse("SNMP driver requires `driver_info/%s` to be set in node %s configuration for SNMP version 3.", fieldUser, n.UUID)
 	}
-	auth, err := chosen(n, fieldAuthProtocol, "authentication", authProtocols)
-	if err != nil {
-		return err
-	}
-	priv, err := chosen(n, fieldPrivProtocol, "privacy", privProtocols)
-	if err != nil {
-		return err
+	auth, priv := chosen(n, fieldAuthProtocol, authProtocols), chosen(n, fieldPrivProtocol, privProtocols)
+	for _, field := range []string{fieldAuthProtocol, fieldPrivProtocol} {
+		if why := alone(n, field); why != "" {
+			return driver.Refuse("%s", why)
+		}
 	}
 	t.AuthKey, t.PrivKey = n.DriverString(fieldAuthKey), n.DriverString(fieldPrivKey)
 	if t.AuthKey != "" && len(t.AuthKey) < snmpclient.ShortestKey {
@@ -201,48 +183,26 @@ func (t *target) userSecurity(n *node.Document) error {
 			fieldPrivProtocol, fieldPrivKey, n.UUID)
 	}
 	t.Context = n.DriverString(fieldContextName)
-	if text := n.DriverString(fieldContextEngine); text != "" {
-		id, err := hex.DecodeString(strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X"))
-		if err != nil || len(id) < 5 || len(id) > 32 { // RFC 3411, SnmpEngineID
-			return driver.Refuse("%s is %q: give 5 to 32 octets in hexadecimal digits", fieldContextEngine, text)
-		}
-		t.Engine = string(id)
+	if why := alone(n, fieldContextEngine); why != "" {
+		return driver.Refuse("%s", why)
 	}
+	t.Engine = string(driverinfo.EngineID(n.DriverString(fieldContextEngine)))
 	return nil
 }
 
-// chosen is the protocol that a field names, nil for an empty field.
-func chosen[P any](n *node.Document, field, what string, known []protocol[P]) (*P, error) {
-	name := n.DriverString(field)
-	if name == "" {
-		return nil, nil
-	}
+// alone says what is wrong with a field by itself. Central refuses the same when the field is set.
+func alone(n *node.Document, field string) string {
+	return driverinfo.Wrong("snmp", field, n.DriverString(field), n.UUID)
+}
+
+// chosen is the protocol that a field names, nil for none.
+func chosen[P any](n *node.Document, field string, known []protocol[P]) *P {
 	for i := range known {
-		if known[i].name == name {
-			return &known[i].is, nil
+		if known[i].name == n.DriverString(field) {
+			return &known[i].is
 		}
 	}
-	return nil, driver.Refuse("SNMPPowerDriver: unknown SNMPv3 %s protocol `driver_info/%s` %s in node %s configuration, known protocols are: %s",
-		what, field, name, n.UUID, strings.Join(protocolNames(known), ", "))
-}
-
-func digits(text string) bool {
-	return strings.Trim(strings.TrimPrefix(text, "-"), "0123456789") == ""
-}
-
-// hostOf is a host name or an address without brackets, empty for what is neither.
-func hostOf(address string) string {
-	host := address
-	if inner, ok := strings.CutPrefix(address, "["); ok {
-		host = strings.TrimSuffix(inner, "]")
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	if strings.ContainsAny(host, "/:[]@?#% \t\r\n\\") {
-		return ""
-	}
-	return host
+	return nil
 }
 
 // placed checks an address that is no name. What a name leads to is checked when it is dialled.

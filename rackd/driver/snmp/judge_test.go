@@ -268,9 +268,11 @@ func TestConformanceWithSnmpd(t *testing.T) {
 		drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 			s := newNetSNMP(t, outlets["apc_rackpdu"], "rwcommunity s3cret\n")
 			r := newRelay(t, s.port, s.orders)
-			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second}), Secret: "s3cret",
-				Node:   nodeAt(r.conn.LocalAddr().String(), "apc_rackpdu", map[string]any{fieldCommunity: "s3cret"}),
-				Writes: s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
+			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second, Log: drivertest.Logger(t)}), Secret: "s3cret",
+				Node:    nodeAt(r.conn.LocalAddr().String(), "apc_rackpdu", map[string]any{fieldCommunity: "s3cret"}),
+				Port:    func() string { _, port, _ := net.SplitHostPort(r.conn.LocalAddr().String()); return port },
+				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Management": "a PDU reaches nothing but the power", "Deny": "a wrong community gets no answer: it cannot be told from silence"},
+				Writes:  s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
 				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) }}
 		})
 	})
@@ -282,8 +284,10 @@ func TestConformanceWithSnmpd(t *testing.T) {
 				return nodeAt(r.conn.LocalAddr().String(), "auto", map[string]any{fieldVersion: "3", fieldUser: "admin", fieldCommunity: nil,
 					fieldAuthProtocol: "sha256", fieldAuthKey: key, fieldPrivProtocol: "aes", fieldPrivKey: "pr1vacy-key"})
 			}
-			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second}), Secret: firstKey, Node: nodeWith(firstKey),
-				Writes: s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
+			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second, Log: drivertest.Logger(t)}), Secret: firstKey, Node: nodeWith(firstKey),
+				Port:    func() string { _, port, _ := net.SplitHostPort(r.conn.LocalAddr().String()); return port },
+				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Management": "a PDU reaches nothing but the power"},
+				Writes:  s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
 				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) },
 				Deny:      func() { s.run(t, s.port, fmt.Sprintf(v3Users, correctKey)) },
 				Corrected: func() *node.Document { return nodeWith(correctKey) },

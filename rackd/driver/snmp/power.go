@@ -201,7 +201,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, t.Account(), func(ctx context.Context) (*session, error) {
+	err = d.pool.Use(ctx, t.Account().Of(n), func(ctx context.Context) (*session, error) {
 		wire, err := snmpclient.Open(ctx, t.Target, snmpclient.Options{AnswerTimeout: d.opts.AnswerTimeout, Tries: d.opts.Tries, SetTimeout: d.opts.SetTimeout, Networks: d.opts.Networks})
 		if err != nil {
 			return nil, err

@@ -46,7 +46,9 @@ type Options struct {
 	Pace int
 	// Networks are those that PDUs are in.
 	Networks outbound.BMCs
-	Log      *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power.
@@ -82,7 +84,7 @@ func New(o Options) *Driver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Driver{opts: o, off: map[string]wentOff{},
-		pool: bmc.NewPool[*session](bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxPDUs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+		pool: bmc.NewPool[*session](bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxPDUs, Recovery: o.Recovery, Pace: o.Pace, Shared: o.Shared, Log: o.Log})}
 }
 
 // Close closes the sockets. No call may follow.

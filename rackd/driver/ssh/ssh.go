@@ -195,7 +195,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum},
+	err = d.pool.Use(ctx, bmc.Account{Address: t.address(), Sum: t.sum, Node: n},
 		func(ctx context.Context) (*session, error) { return open(ctx, t, d.opts) },
 		func(s *session) error {
 			id, err := s.find(ctx, t)

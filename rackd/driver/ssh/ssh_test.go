@@ -359,7 +359,7 @@ func (d *double) node(more map[string]any) *node.Document {
 }
 
 func newDriver(t *testing.T) *Driver {
-	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000})
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -373,7 +373,8 @@ func TestConformance(t *testing.T) {
 				nodeWith := func(password string) *node.Document {
 					return h.node(map[string]any{fieldVirtType: kind, fieldPassword: password})
 				}
-				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret",
+				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{},
+					Port:      func() string { return portOf(h.listener) },
 					Writes:    func() (n int) { h.set(func() { n = h.writes }); return n },
 					Lose:      func() { h.set(func() { h.lose = true }) },
 					Hang:      func() { h.set(func() { h.hang = true }) },
@@ -390,8 +391,13 @@ func TestConformance(t *testing.T) {
 					Logins:    func() (n int) { h.set(func() { n = h.refused }); return n },
 					Corrected: func() *node.Document { return nodeWith("an0ther") },
 				}
+				m.Second = func() *node.Document {
+					n := nodeWith("s3cret")
+					n.UUID, n.Name, n.Ports = "b3d2", "web2", []node.Port{{UUID: "p2", Address: "52:54:00:aa:bb:02"}}
+					return n
+				}
 				if kind == "vmware" {
-					m.Management = nil // vim-cmd knows no boot devices
+					m.Management, m.Without["Management"] = nil, "vim-cmd knows no boot devices"
 				}
 				return m
 			})
@@ -495,4 +501,10 @@ func TestValidate(t *testing.T) {
 	if err := d.Validate(n); !errors.Is(err, driver.ErrInvalid) || err.Error() != "Node b3d1 does not have any port associated with it." {
 		t.Errorf("without ports: %v", err)
 	}
+}
+
+// portOf is where a listener listens.
+func portOf(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }

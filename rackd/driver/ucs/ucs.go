@@ -184,3 +184,13 @@ func (d *Driver) Identity(ctx context.Context, n *node.Document) (id driver.Iden
 	})
 	return id, err
 }
+
+// DetectVendor implements driver.VendorDetector.
+func (d *Driver) DetectVendor(ctx context.Context, n *node.Document) (vendor string, err error) {
+	err = d.with(ctx, n, "detect the vendor", func(p profile) error {
+		server, err := p.server(ctx)
+		vendor = cisco.Maker(server)
+		return err
+	})
+	return vendor, err
+}

@@ -68,7 +68,7 @@ func nodeOf(s *ciscotest.Server, more map[string]any) *node.Document {
 }
 
 func newDriver(t *testing.T) *Driver {
-	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000})
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -76,7 +76,7 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		s, d := newChassis(t), newDriver(t)
-		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret"})
+		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "its double has one service profile"}})
 		m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 		m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
 		m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"ucs_password": "an0ther"}) }
@@ -99,6 +99,9 @@ func TestTwoNodesOfOneManager(t *testing.T) {
 		if is, err := d.PowerState(t.Context(), n); err != nil || is != want {
 			t.Errorf("%v: %q, %v; want %q", n.DriverInfo[fieldProfile], is, err, want)
 		}
+	}
+	if vendor, err := d.DetectVendor(t.Context(), two); err != nil || vendor != "cisco" {
+		t.Errorf("vendor %q, %v", vendor, err)
 	}
 	for n, want := range map[*node.Document]string{one: "pxe", two: "disk"} {
 		if is, err := d.BootDevice(t.Context(), n); err != nil || is.Device != want {

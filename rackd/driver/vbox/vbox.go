@@ -61,7 +61,7 @@ func (*Driver) Properties() map[string]string {
 		fieldPassword: "Password of that user. Default: none.",
 		fieldPort:     "TCP port of the web service. Default 18083.",
 		fieldProtocol: "http or https. Default http.",
-		fieldVerifyCA: "How to check the certificate for https: true (the system's authorities), false (not at all), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
+		fieldVerifyCA: "How to check the certificate for https: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 	}
 }
 
@@ -82,7 +82,7 @@ func parse(n *node.Document) (t target, err error) {
 	if missing != nil {
 		return refuse(driver.Refuse("The following parameters are missing in driver_info: %s", strings.Join(missing, ", ")))
 	}
-	t = target{Web: bmc.Web{Scheme: n.DriverString(fieldProtocol), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
+	t = target{Web: bmc.Web{Node: n, Scheme: n.DriverString(fieldProtocol), User: n.DriverString(fieldUser), Password: n.DriverString(fieldPassword), VerifyCA: bmc.VerifyCA(n.DriverString(fieldVerifyCA)),
 		Fields: bmc.Fields{Address: fieldHost, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}, machine: n.DriverString(fieldMachine)}
 	if t.Scheme == "" {
 		t.Scheme = "http"

@@ -142,7 +142,7 @@ func diskOf(n *node.Document, t node.Target, initiator string) (d Disk, err erro
 		return d, bad("its properties name %d portals: a machine tries %d at most", len(portals), mostPaths)
 	}
 	one := driver.ISCSITarget{Initiator: initiator}
-	if one.User, one.Secret, err = chap(t.Properties); err != nil {
+	if err := chap(t.Properties, &one); err != nil {
 		return d, bad("%v", err)
 	}
 	d.Target = t.UUID
@@ -226,20 +226,32 @@ func portalOf(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// chap reads who the machine is to the target. Its errors tell no secret.
-func chap(properties map[string]any) (user, secret string, err error) {
-	user, secret = at(list(properties, "auth_username"), 0), at(list(properties, "auth_password"), 0)
+// Properties of the account that the target shows in its turn (mutual CHAP). Neither Ironic nor Cinder has names for them.
+const (
+	mutualUser   = "mutual_auth_username"
+	mutualSecret = "mutual_auth_password"
+)
+
+// chap reads who the machine is to the target, and the target to the machine. Its errors tell no secret.
+func chap(properties map[string]any, t *driver.ISCSITarget) error {
+	user, secret := at(list(properties, "auth_username"), 0), at(list(properties, "auth_password"), 0)
+	theirs, theirSecret := at(list(properties, mutualUser), 0), at(list(properties, mutualSecret), 0)
 	switch method := at(texts(properties["auth_method"]), 0); {
 	case !strings.EqualFold(method, "") && !strings.EqualFold(method, "none") && !strings.EqualFold(method, "chap"):
-		return "", "", fmt.Errorf("auth_method is %.20q: give CHAP, or none", method)
+		return fmt.Errorf("auth_method is %.20q: give CHAP, or none", method)
 	case strings.EqualFold(method, "chap") && user == "" && secret == "":
-		return "", "", fmt.Errorf("auth_method is CHAP: give auth_username and auth_password")
+		return fmt.Errorf("auth_method is CHAP: give auth_username and auth_password")
 	case (user == "") != (secret == ""):
-		return "", "", fmt.Errorf("give both auth_username and auth_password, or neither")
-	case len(user) > maxSecret || len(secret) > maxSecret:
-		return "", "", fmt.Errorf("auth_username and auth_password have %d bytes at most", maxSecret)
+		return fmt.Errorf("give both auth_username and auth_password, or neither")
+	case (theirs == "") != (theirSecret == "") || theirs != "" && user == "":
+		return fmt.Errorf("give both %s and %s, with auth_username and auth_password, or neither", mutualUser, mutualSecret)
+	case theirSecret != "" && theirSecret == secret:
+		return fmt.Errorf("%s is the same as auth_password: give the target a secret of its own (RFC 7143, section 9.2.1)", mutualSecret)
+	case slices.ContainsFunc([]string{user, secret, theirs, theirSecret}, func(s string) bool { return len(s) > maxSecret }):
+		return fmt.Errorf("names and secrets of CHAP have %d bytes at most", maxSecret)
 	}
-	return user, secret, nil
+	t.User, t.Secret, t.TargetUser, t.TargetSecret = user, secret, theirs, theirSecret
+	return nil
 }
 
 // Order has iPXE attach the node's volumes and boot the first. Volumes that cannot be read are a reason why there is nothing to boot.
@@ -250,7 +262,8 @@ func Order(n *node.Document) bootorder.Order {
 	}
 	v := bootorder.Volumes{Initiator: d.Initiator}
 	for _, disk := range d.List {
-		one := bootorder.Volume{Name: disk.Target, User: disk.Paths[0].User, Secret: disk.Paths[0].Secret}
+		first := disk.Paths[0]
+		one := bootorder.Volume{Name: disk.Target, User: first.User, Secret: first.Secret, TargetUser: first.TargetUser, TargetSecret: first.TargetSecret}
 		for _, p := range disk.Paths {
 			one.URIs = append(one.URIs, uri(p))
 		}

@@ -101,6 +101,9 @@ func TestRefusals(t *testing.T) {
 		{map[string]any{"auth_username": nil}, "give both"},
 		{map[string]any{"auth_username": nil, "auth_password": nil}, "auth_method is CHAP"},
 		{map[string]any{"auth_password": strings.Repeat(secret, 20)}, "bytes at most"},
+		{map[string]any{"mutual_auth_username": "t"}, "give both mutual_auth_username"},
+		{map[string]any{"mutual_auth_username": "t", "mutual_auth_password": "x", "auth_method": nil, "auth_username": nil, "auth_password": nil}, "with auth_username"},
+		{map[string]any{"mutual_auth_username": "t", "mutual_auth_password": secret}, "a secret of its own"},
 	} {
 		n := withVolume(c.change)
 		err := External().Validate(n)
@@ -157,5 +160,30 @@ func TestPathsShareCredentials(t *testing.T) {
 	}
 	if len(d.List[0].Paths) != 2 || slices.ContainsFunc(d.List[0].Paths, func(p driver.ISCSITarget) bool { return p.Secret != secret || p.Initiator == "" }) {
 		t.Errorf("%d paths", len(d.List[0].Paths))
+	}
+}
+
+// What the target shows goes to iPXE, and with two ways to firmware that has room for it. Other firmware, and a third way, are refused.
+func TestWhatFirmwareHasRoomFor(t *testing.T) {
+	n := withVolume(map[string]any{"mutual_auth_username": "t", "mutual_auth_password": "theirs", "target_portals": []any{"10.0.0.9", "10.0.0.8:3261"}})
+	if v := Order(n).Volumes.List[0]; v.TargetUser != "t" || v.TargetSecret != "theirs" || len(v.URIs) != 2 {
+		t.Errorf("iPXE is told %+v", v)
+	}
+	d, err := Read(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := driver.ISCSIRoom{Paths: 2, Mutual: true}
+	if is, err := forFirmware(n, d.List[0], all); err != nil || is.TargetUser != "t" || is.Second != (driver.ISCSIPath{Host: "10.0.0.8", Port: 3261, IQN: is.IQN, LUN: is.LUN}) {
+		t.Errorf("%+v, %v", is, err)
+	}
+	for want, room := range map[string]driver.ISCSIRoom{"no mutual CHAP": {Paths: 2}, "one path": {Paths: 1, Mutual: true}} {
+		if _, err := forFirmware(n, d.List[0], room); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "theirs") {
+			t.Errorf("%+v: %v, want %q", room, err, want)
+		}
+	}
+	d.List[0].Paths = append(d.List[0].Paths, d.List[0].Paths[0])
+	if _, err := forFirmware(n, d.List[0], all); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "3 portals") {
+		t.Errorf("three ways: %v", err)
 	}
 }

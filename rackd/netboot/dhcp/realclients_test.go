@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 )
 
 func run(t *testing.T, args ...string) string {
@@ -180,5 +184,73 @@ func TestDHCPv6WithRealClients(t *testing.T) {
 	has(dhclient(far), `new_ip6_address=fd00:88::10[0-9a-f]`)
 	if got := s.Addresses("52:54:00:00:00:05"); len(got) == 0 || got[0].String()[:9] != "fd00:88::" {
 		t.Errorf("behind the relay the machine is known at %v; %s", got, relayLog.String())
+	}
+}
+
+// A client of others reads option 150 as addresses (RFC 5859): ISC's, which says that it is UEFI firmware.
+func TestOption150WithARealClient(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not run: network namespaces want root")
+	}
+	if _, err := exec.LookPath("dhclient"); err != nil {
+		t.Skip("not run: dhclient is not installed")
+	}
+	rack, near := fmt.Sprintf("dhcp4-rack-%d", os.Getpid()), fmt.Sprintf("dhcp4-near-%d", os.Getpid())
+	if os.Getenv("DHCP4_INSIDE") == "" {
+		for _, ns := range []string{rack, near} {
+			run(t, "ip", "netns", "add", ns)
+			t.Cleanup(func() { run(t, "ip", "netns", "del", ns) })
+		}
+		run(t, "ip", "-n", rack, "link", "add", "switch", "type", "veth", "peer", "name", "card", "address", known, "netns", near)
+		run(t, "ip", "-n", rack, "addr", "add", "10.77.0.1/24", "dev", "switch")
+		run(t, "ip", "-n", rack, "link", "set", "switch", "up")
+		run(t, "ip", "-n", near, "link", "set", "card", "up")
+		cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", rack, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), "DHCP4_INSIDE="+near)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	conn, err := server4.NewIPv4UDPConn("switch", &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	s := newServer(t, nil)
+	go func() { ended <- s.Serve(ctx, conn) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"script": "#!/bin/sh\nenv | grep ^new_ >>" + at("told") + "\n",
+		"conf": "option tftp-servers code 150 = array of ip-address;\noption arch code 93 = unsigned integer 16;\nrequest subnet-mask, tftp-server-name, bootfile-name, tftp-servers;\n" +
+			"send vendor-class-identifier \"PXEClient:Arch:00007:UNDI:003016\";\nsend arch 7;\n",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	out, err := exec.CommandContext(waits, "ip", "netns", "exec", os.Getenv("DHCP4_INSIDE"), "dhclient", "-4", "-1", "-v", "-cf", at("conf"), "-sf", at("script"),
+		"-lf", at("leases"), "-pf", at("pid"), "card").CombinedOutput()
+	if err != nil {
+		t.Fatalf("dhclient: %v: %s", err, out)
+	}
+	t.Cleanup(func() { // it renews from the background
+		if pid, err := os.ReadFile(at("pid")); err == nil {
+			exec.Command("kill", strings.TrimSpace(string(pid))).Run()
+		}
+	})
+	told, err := os.ReadFile(at("told"))
+	if err != nil || !strings.Contains(string(told), "new_tftp_servers=10.77.0.1\n") || !strings.Contains(string(told), "new_ip_address=10.77.0.10") {
+		t.Errorf("the client was told %s, %v", told, err)
 	}
 }

@@ -199,6 +199,9 @@ func CommandLine(m netboot.Machine, mac string, r Ramdisk) ([]string, error) {
 
 // MediumParams are Params for a medium, whose loader adds its own word. It fails where the kernel would not read all of them.
 func MediumParams(m netboot.Machine, r Ramdisk, own string) ([]string, error) {
+	if m.Order.Load.Instance {
+		return readable(instanceParams(m, "", r), own, m, r)
+	}
 	return readable(Params(m, r), own, m, r)
 }
 

@@ -32,6 +32,11 @@ func TestGolden(t *testing.T) {
 				{Name: "boot", URIs: []string{"iscsi:10.0.0.9::3260:1:iqn.2026-11.org.example:boot", "iscsi:[2001:db8::9]::3260:1:iqn.2026-11.org.example:boot"}, User: "m1", Secret: "se ${x}#|"},
 				{Name: "data", URIs: []string{"iscsi:10.0.0.9::3261:a:iqn.2026-11.org.example:data"}}}})
 		},
+		"volume-mutual": func(m *netboot.Machine) {
+			m.Order = bootorder.FromVolumes(bootorder.Volumes{List: []bootorder.Volume{
+				{Name: "boot", URIs: []string{"iscsi:10.0.0.9::3260:1:iqn.2026-11.org.example:boot"}, User: "m1", Secret: "mine", TargetUser: "t", TargetSecret: "the${x}irs"},
+				{Name: "data", URIs: []string{"iscsi:10.0.0.9::3261:a:iqn.2026-11.org.example:data"}, User: "m1", Secret: "mine"}}})
+		},
 		"ramdisk-too-long": func(m *netboot.Machine) {
 			m.Order = bootorder.Ramdisk(bootorder.Load{Params: []string{strings.Repeat("x", 2000)}})
 		},

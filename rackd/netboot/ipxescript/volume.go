@@ -2,8 +2,10 @@ package ipxescript
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 )
 
@@ -23,9 +25,10 @@ func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		fmt.Fprintf(b, "set initiator-iqn %s\n", word(v.Initiator))
 	}
 	b.WriteString("set keep-san 1\n") // the iBFT stays when iPXE hands over
+	mutual := slices.ContainsFunc(v.List, func(one bootorder.Volume) bool { return one.TargetUser != "" })
 	for i, one := range v.List {
 		fmt.Fprintf(b, "echo Ironyard: attaching volume %s\n", line(one.Name))
-		credentials(b, one.User, one.Secret)
+		credentials(b, one, mutual)
 		uris := make([]string, len(one.URIs))
 		for at, u := range one.URIs {
 			uris[at] = word(u)
@@ -33,7 +36,7 @@ func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		fmt.Fprintf(b, "sanhook --drive %#x %s || goto failed\n", firstDrive+i, strings.Join(uris, " "))
 	}
 	if len(v.List) > 1 { // iPXE reads them again where it has to log in again
-		credentials(b, v.List[0].User, v.List[0].Secret)
+		credentials(b, v.List[0], mutual)
 	}
 	// The volumes are described by then.
 	fmt.Fprintf(b, "sanboot --no-describe --drive %#x ||\n", firstDrive)
@@ -48,17 +51,27 @@ func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		fmt.Fprintf(b, "sanunhook --drive %#x ||\n", firstDrive+i)
 	}
 	b.WriteString("clear password ||\n")
+	if mutual {
+		b.WriteString("clear reverse-password ||\n")
+	}
 	fmt.Fprintf(b, "sleep %d\n", VolumeSeconds)
 	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
 }
 
-// credentials sets those of CHAP, in hexadecimal: no byte of them can end a line, expand a variable or join commands.
-func credentials(b *strings.Builder, user, secret string) {
-	if user == "" {
-		b.WriteString("clear username ||\nclear password ||\n")
-		return
+// credentials sets those of CHAP, in hexadecimal: no byte of them can end a line, expand a variable or join commands. With mutual a
+// volume of the machine has a target that shows who it is: what is set for that one is not for the others.
+func credentials(b *strings.Builder, v bootorder.Volume, mutual bool) {
+	set := func(name, secretName, user, secret string) {
+		if user == "" {
+			fmt.Fprintf(b, "clear %s ||\nclear %s ||\n", name, secretName)
+			return
+		}
+		fmt.Fprintf(b, "set %s:hex %s\nset %s:hex %s\n", name, hex(user), secretName, hex(secret))
 	}
-	fmt.Fprintf(b, "set username:hex %s\nset password:hex %s\n", hex(user), hex(secret))
+	set("username", "password", v.User, v.Secret)
+	if mutual {
+		set("reverse-username", "reverse-password", v.TargetUser, v.TargetSecret)
+	}
 }
 
 // hex is a text as iPXE reads it: bytes with colons between.

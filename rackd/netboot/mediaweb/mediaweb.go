@@ -1,6 +1,7 @@
-// Package mediaweb serves the media that ramdisks boot from, over HTTP, to BMCs and to firmware:
+// Package mediaweb serves the media that ramdisks and instances boot from, over HTTP, to BMCs and to firmware:
 //
-//	GET /media/{node}/{code}/boot.iso   the bootable image of one boot; HEAD, and ranges of bytes
+//	GET /media/{node}/{code}/boot.iso         the bootable image of one boot, or of an instance; HEAD, and ranges of bytes
+//	GET /media/{node}/{code}/configdrive.img  the config drive of an instance
 //
 // It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
 // rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node.
@@ -10,6 +11,7 @@
 package mediaweb
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,6 +38,9 @@ const Prefix = "/media/"
 // Path is where the medium of a node's boot is.
 func Path(node, code string) string { return Prefix + node + "/" + code + "/boot.iso" }
 
+// DrivePath is where the config drive of a node's instance is.
+func DrivePath(node, code string) string { return Prefix + node + "/" + code + "/configdrive.img" }
+
 // Medium is what one medium holds.
 type Medium struct {
 	Node    *node.Document
@@ -50,6 +55,8 @@ type Config struct {
 	// Open opens a file of the ramdisk: the node's own by its id in the rack's cache, or, with an empty one, that of the rack by
 	// its name (bootfiles).
 	Open func(id, name string) (f bootmedium.File, done func(), err error)
+	// Drive looks a config drive up by its code; sum is its SHA-256, and open reads it. An error says that the code is none now.
+	Drive func(ctx context.Context, node, code string) (sum string, open func() ([]byte, error), err error)
 	// Ramdisk says what the agent of a machine is told, and the names of the rack's files for it.
 	Ramdisk func(m netboot.Machine) ipxescript.Ramdisk
 	Loader  *bootmedium.Loader
@@ -62,8 +69,9 @@ type Config struct {
 
 type web struct {
 	Config
-	lines *strangers.LineCount
-	held  *held
+	lines  *strangers.LineCount
+	held   *held
+	drives *drives
 }
 
 // Handler serves what is below Prefix. Safe for concurrent use.
@@ -71,8 +79,9 @@ func Handler(c Config) http.Handler {
 	if c.Strangers == nil {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
-	w := web{c, c.Strangers.Lines("the media web"), &held{}}
+	w := web{c, c.Strangers.Lines("the media web"), &held{}, &drives{}}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Prefix+"{node}/{code}/configdrive.img", w.serveDrive)
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/boot.iso", w.serve)
 	return mux
 }
@@ -98,7 +107,7 @@ func (c web) serve(w http.ResponseWriter, r *http.Request) {
 	image, tag, done, err := c.image(m, code)
 	if err != nil {
 		c.Metrics.File("medium", "failed", 0)
-		c.Log.Error("the ramdisk's medium cannot be made", "node", m.Node.UUID, "error", err)
+		c.Log.Error("a medium cannot be made", "node", m.Node.UUID, "error", err)
 		status := http.StatusInternalServerError
 		if errors.Is(err, fs.ErrNotExist) { // this rackd has not its copy yet
 			w.Header().Set("Retry-After", "2")
@@ -141,6 +150,9 @@ func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, 
 		return nil, "", nil, err
 	}
 	contents := bootmedium.Contents{Params: params, NetworkData: m.Node.NetworkData}
+	if m.Load.Instance { // which is told nothing that an agent is told
+		contents.NetworkData = nil
+	}
 	kernel, initramfs := ramdisk.Files(m.Load.Rescue)
 	for _, f := range []struct {
 		of   bootorder.File
@@ -172,6 +184,15 @@ func (c web) image(m Medium, code string) (image *bootmedium.Image, tag string, 
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %q", image.Size(), m.Load.Kernel.ID, m.Load.Initramfs.ID, contents.NetworkData, contents.Params))
 	return image, hex.EncodeToString(sum[:16]), closeAll, nil
+}
+
+// Check says why a medium cannot be made of the files that are here.
+func Check(c Config, m Medium) error {
+	_, _, done, err := web{Config: c, held: &held{}}.image(m, "")
+	if err == nil {
+		done()
+	}
+	return err
 }
 
 // note tells the journal that the medium is read, at its first byte: BMCs read in many parts.

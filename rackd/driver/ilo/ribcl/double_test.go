@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -36,7 +37,10 @@ type double struct {
 	mode       string
 	media      map[string]string
 	health     string
-	license    bool // virtual media need one
+	log        []string // its Integrated Management Log
+	uid        string   // the light
+	keepsLog   bool     // it accepts the order to clear its log, and does not
+	license    bool     // virtual media need one
 	writes     []string
 	lose, deny bool
 	refused    int
@@ -227,12 +231,30 @@ func (d *double) run(name, attributes, text string, write bool) string {
 	case "SET_VM_STATUS":
 	case "GET_EMBEDDED_HEALTH":
 		return answer(d.health)
+	case "GET_EVENT_LOG":
+		return answer(`<EVENT_LOG DESCRIPTION="Integrated Management Log">` + strings.Join(d.log, "") + `</EVENT_LOG>`)
+	case "CLEAR_IML":
+		if !d.keepsLog {
+			d.log = []string{event("Informational", "Maintenance", "01/01/2026 12:00", "01/01/2026 12:00", 1, "IML Cleared (iLO 3 user:admin)")}
+		}
+	case "GET_UID_STATUS":
+		return answer(`<GET_UID_STATUS UID="` + d.uid + `"/>`)
+	case "UID_CONTROL":
+		if d.uid != "STUCK" {
+			d.uid = map[string]string{"Yes": "ON", "No": "OFF"}[attribute(attributes, "UID")]
+		}
 	case "GET_PRODUCT_NAME":
 		return answer(`<GET_PRODUCT_NAME><PRODUCT_NAME VALUE ="ProLiant ML110 G7"/></GET_PRODUCT_NAME>`)
 	default:
 		return refusal(1, "Syntax error: Line #5: syntax error near "+name)
 	}
 	return answer("")
+}
+
+// event is an entry of the Integrated Management Log, in the form of an iLO 3 1.82 (python-hpilo).
+func event(severity, class, updated, initial string, count int, text string) string {
+	return fmt.Sprintf("\n <EVENT\n  SEVERITY=\"%s\"\n  CLASS=\"%s\"\n  LAST_UPDATE=\"%s\"\n  INITIAL_UPDATE=\"%s\"\n  COUNT=\"%d\"\n  DESCRIPTION=\"%s\"\n />",
+		severity, class, updated, initial, count, text)
 }
 
 // dialect is fields like those of rackd/driver/ilo.
@@ -260,7 +282,7 @@ func (d *double) node(password string) *node.Document {
 
 func newDriver(t *testing.T) *Driver {
 	t.Helper()
-	d := New(Options{Dialect: dialect, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000})
+	d := New(Options{Dialect: dialect, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
 	t.Cleanup(func() { _ = d.Close(t.Context()) })
 	return d
 }
@@ -269,6 +291,7 @@ func (d *double) machine(t *testing.T) *drivertest.Machine {
 	r := newDriver(t)
 	return &drivertest.Machine{
 		Power: r, Management: r, Node: d.node(password), Secret: password,
+		Port: func() string { u, _ := url.Parse(d.URL); return u.Port() }, Without: map[string]string{"Second": "an iLO is one machine"},
 		Writes:    func() (n int) { d.do(func() { n = len(d.writes) }); return n },
 		Lose:      func() { d.do(func() { d.lose = true }) },
 		Silence:   d.Server.Close,

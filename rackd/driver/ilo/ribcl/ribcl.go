@@ -1,5 +1,5 @@
-// Package ribcl is power, boot devices, virtual media and inspection of HPE's machines whose iLO speaks RIBCL: XML over HTTPS, as
-// iLO 3 and iLO 4 do.
+// Package ribcl is power, boot devices, virtual media, inspection, sensors, light and event log of HPE's machines whose iLO speaks
+// RIBCL: XML over HTTPS, as iLO 3 and iLO 4 do.
 //
 // It may import rackd/driver, rackd/driver/bmc, rackd/driver/redfish (for the names of fields), rackd/driver/namedfile, rackd/outbound
 // and protocol. Invariants:
@@ -44,7 +44,9 @@ type Options struct {
 	Networks       outbound.BMCs
 	// Dialect is the fields of driver_info, with Read.
 	Dialect redfish.Dialect
-	Log     *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Driver implements driver.Power and driver.Management.
@@ -56,7 +58,8 @@ type Driver struct {
 // New returns a driver without any connection.
 func New(o Options) *Driver {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 30*time.Second)
-	return &Driver{o, bmc.NewPool[*link](bmc.PoolOptions{Driver: "ribcl", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log})}
+	o.Shared = o.Shared.Filled()
+	return &Driver{o, bmc.NewPool[*link](bmc.PoolOptions{Driver: "ribcl", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Shared: o.Shared, Log: o.Log})}
 }
 
 // Close lets go of the connections.
@@ -81,13 +84,13 @@ func (d *Driver) Account(n *node.Document) string {
 // account is how to reach one iLO.
 type account struct {
 	redfish.Values
-	host     string // with its port
-	verifyCA string
-	timeout  time.Duration
+	host    string // with its port
+	trust   bmc.Trust
+	timeout time.Duration
 }
 
 func (a account) sum() [32]byte {
-	return sha256.Sum256([]byte(strings.Join([]string{a.Address, a.User, a.Password, a.verifyCA, a.timeout.String()}, "\x00")))
+	return sha256.Sum256([]byte(strings.Join([]string{a.Address, a.User, a.Password, a.trust.Verify, a.timeout.String()}, "\x00")))
 }
 
 func (d *Driver) account(n *node.Document) (account, error) {
@@ -99,8 +102,9 @@ func (d *Driver) account(n *node.Document) (account, error) {
 	if err != nil || u.Host == "" {
 		return account{}, fmt.Errorf("node %s: driver_info %s is neither a host name nor an address: %w", n.Label(), d.opts.Dialect.Names.Address, driver.ErrInvalid)
 	}
-	a := account{Values: v, host: u.Host, verifyCA: bmc.VerifyCA(v.VerifyCA), timeout: cmp.Or(timeout, 60*time.Second)}
-	if _, err := bmc.TLS(a.verifyCA, d.opts.Dialect.Names.VerifyCA, d.opts.CAFolder); err != nil {
+	a := account{Values: v, host: u.Host, timeout: cmp.Or(timeout, 60*time.Second),
+		trust: bmc.Trust{Verify: bmc.VerifyCA(v.VerifyCA), Field: d.opts.Dialect.Names.VerifyCA, Folder: d.opts.CAFolder, Pins: d.opts.Shared.Pins, Node: n, Address: u.Host}}
+	if _, err := a.trust.TLS(); err != nil {
 		return account{}, fmt.Errorf("node %s: %w", n.Label(), err)
 	}
 	return a, nil
@@ -129,8 +133,8 @@ func (d *Driver) with(ctx context.Context, f driver.Fence, n *node.Document, doi
 	if err != nil {
 		return err
 	}
-	err = d.pool.Use(ctx, bmc.Account{Address: a.host, Sum: a.sum()}, func(context.Context) (*link, error) {
-		config, err := bmc.TLS(a.verifyCA, d.opts.Dialect.Names.VerifyCA, d.opts.CAFolder)
+	err = d.pool.Use(ctx, a.trust.Account(a.sum()), func(context.Context) (*link, error) {
+		config, err := a.trust.TLS()
 		if err != nil {
 			return nil, err
 		}

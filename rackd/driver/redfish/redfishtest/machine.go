@@ -12,7 +12,7 @@ func (b *BMC) Machine(power driver.Power, management driver.Management, info fun
 		return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: info(password)}
 	}
 	return &drivertest.Machine{
-		Power: power, Management: management, Node: of(Password), Secret: Password,
+		Power: power, Management: management, Node: of(Password), Secret: Password, Port: b.Port, Without: map[string]string{"Second": "it has one system: shared_test.go of redfish has two"},
 		Writes:    func() int { return len(b.Written()) },
 		Lose:      func() { b.Do(func() { b.lose = true }) },
 		Silence:   b.Server.Close,

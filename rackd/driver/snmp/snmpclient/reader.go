@@ -26,7 +26,9 @@ type ReaderOptions struct {
 	Pace     int
 	// Networks are those that BMCs are in.
 	Networks outbound.BMCs
-	Log      *slog.Logger
+	// Shared is bmc.PoolOptions\'.
+	Shared bmc.Shared
+	Log    *slog.Logger
 }
 
 // Reader reads objects of BMCs that have an SNMP agent beside what their driver speaks.
@@ -46,7 +48,7 @@ func NewReader(o ReaderOptions) *Reader {
 	if o.Within <= 0 {
 		o.Within = 2 * time.Minute
 	}
-	pool := bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Log: o.Log}
+	pool := bmc.PoolOptions{Driver: "snmp", MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.Pace, Shared: o.Shared, Log: o.Log}
 	return &Reader{o, bmc.NewPool[*Session](pool)}
 }
 
@@ -55,7 +57,7 @@ func (r *Reader) Close(ctx context.Context) error { return r.pool.Close(ctx) }
 
 // Read runs do in the turn of a node's agent, and explains what went wrong. doing is what is tried, as in "inspect the machine".
 func (r *Reader) Read(ctx context.Context, n *node.Document, doing string, t Target, do func(context.Context, *Session) error) error {
-	err := r.pool.Use(ctx, t.Account(), func(ctx context.Context) (*Session, error) {
+	err := r.pool.Use(ctx, t.Account().Of(n), func(ctx context.Context) (*Session, error) {
 		return Open(ctx, t, Options{AnswerTimeout: r.opts.AnswerTimeout, Tries: r.opts.Tries, Networks: r.opts.Networks})
 	}, func(s *Session) error {
 		slow := fmt.Errorf("all that it is asked for has not come within %s: %w", r.opts.Within, driver.ErrUnreachable)
