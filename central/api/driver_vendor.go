@@ -107,6 +107,7 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if n == nil || n.Driver != d.name {
+		s.warnOfNoNode(r, d.name)
 		script := fmt.Sprintf("#!ipxe\necho\necho Ironyard: nothing to boot.\necho Reason: no node of driver %s has that UUID or a port with that address: enrol the machine and create its port first.\n"+
 			"echo Starting again in 30 s.\nsleep 30\nreboot\n", d.name)
 		return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil
@@ -116,6 +117,20 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil
+}
+
+// warnOfNoNode tells operators of a machine that asks what to boot and is no node of that driver. Its console is told too. Anybody may ask,
+// so it takes a line of strangers.
+func (s *Server) warnOfNoNode(r *Request, driver string) {
+	if !s.strangers.MayLog(r.stranger.from) {
+		return
+	}
+	name := "mac"
+	if r.Query.Has("node_uuid") {
+		name = "uuid"
+	}
+	s.Log.Warn("boot script for a machine that is no node", "request_id", r.ID, "driver", driver, name, r.Query["node_uuid"]+r.Query["port_address"], "from", r.peer(),
+		"todo", "if it is to be deployed: enrol it with this driver and create its port")
 }
 
 // nodeThatBoots finds the node that a machine names; nil for none.

@@ -341,6 +341,17 @@ func TestBootScript(t *testing.T) {
 			t.Errorf("%s: %q", query, a.body)
 		}
 	}
+	// Operators read of it, once a minute for an address however often it asks.
+	if log := b.log.String(); strings.Count(log, "machine that is no node") != 1 || !strings.Contains(log, "level=WARN") {
+		t.Errorf("of two requests the log says %s", log)
+	}
+	b.log.Reset()
+	for range 20 {
+		b.from("192.0.2.7", "GET", path+"/ipxe_config?port_address=aa:bb:cc:dd:ee:09", "")
+	}
+	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "mac=aa:bb:cc:dd:ee:09 from=192.0.2.7") {
+		t.Errorf("of 20 requests of another address the log says %s", log)
+	}
 	b.refuse([]string{"/v1/nodes/detail"},
 		refusal{"GET", path + "/ipxe_config", "1.1", "", 400, "either node_uuid or port_address"},
 		refusal{"GET", path + "/ipxe_config?node_uuid=" + nodeID + "&port_address=aa:bb:cc:dd:ee:01", "1.1", "", 400, "either"},

@@ -65,6 +65,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	if err := cmp.Or(checkGroup(n), fitInterfaces(n, m), checkProperties(n)); err != nil {
 		return Reply{}, err
 	}
+	if err := newlyWrong(n, nil); err != nil {
+		return Reply{}, err
+	}
 	if n.DriverInfo, err = s.sealSecrets(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, "driver_info", n.DriverInfo, nil); err != nil {
 		return Reply{}, err
 	}
@@ -85,6 +88,11 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 		}
 		if err := tx.InsertNode(ctx, n); err != nil {
 			return err
+		}
+		if pinFirst(n) {
+			if err := tx.UpdateObservation(ctx, n); err != nil {
+				return err
+			}
 		}
 		return tx.Enqueue(ctx, left(n))
 	})

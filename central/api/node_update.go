@@ -58,6 +58,11 @@ func (s *Server) updateNode(r *Request) (Reply, error) {
 		if err := s.change(ctx, tx, n, change); err != nil {
 			return err
 		}
+		if change.pins {
+			if err := tx.UpdateObservation(ctx, n); err != nil {
+				return err
+			}
+		}
 		if err := tx.UpdateNode(ctx, n); err != nil {
 			return err
 		}
@@ -125,6 +130,8 @@ type nodeChange struct {
 	ops     []patch.Op // admitted
 	touched []string   // fields, by ops
 	reset   bool       // reset_interfaces
+	// pins: racks are to pin the BMC's key again (pinAnew).
+	pins bool
 	// mayMove: the owner may change while the node is in use.
 	mayMove bool
 }
@@ -140,6 +147,7 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	}
 	before := *n
 	before.Interfaces = maps.Clone(n.Interfaces)
+	c.pins = false // the transaction may be run again
 	ops, err := s.withParent(ctx, tx, n, c)
 	if err := cmp.Or(err, patchable(n, c), checkNewNames(c.r, c.ops)); err != nil {
 		return err
@@ -208,10 +216,16 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 		}
 	}
 	if c.touches("driver_info") {
+		if err := newlyWrong(n, before.DriverInfo); err != nil {
+			return err
+		}
 		if n.DriverInfo, err = s.sealSecrets(seal.Label{Kind: seal.DriverInfo, Of: n.UUID}, "driver_info", n.DriverInfo, before.DriverInfo); err != nil {
 			return err
 		}
 		if err := s.checkSecretPlaces(c.r, &before, n); err != nil {
+			return err
+		}
+		if err := s.pinAnew(&before, n, c); err != nil {
 			return err
 		}
 	}

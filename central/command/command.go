@@ -93,7 +93,7 @@ type serve struct {
 	Site         []string `help:"Site (JetStream domain) and the conductor groups that it serves. May be repeated. A site without groups serves all other groups. Default: the bus is the only site." env:"CENTRAL_SITES" sep:";" placeholder:"NAME[=GROUP,…]" group:"Bus"`
 	Failover     []string `help:"Conductor groups of the same site whose rackds serve a group's nodes, in order, while no rackd of that group is alive. May be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	EventsMiB    int64    `help:"Space for events in each site's store, in MiB per replica. Events that central has not applied are never dropped: when the space is full, rackds keep further events and wait." default:"512" env:"CENTRAL_SITE_EVENTS_MIB" name:"site-events-mib" placeholder:"MIB" group:"Bus"`
-	DrivesMiB    int64    `help:"Space for config drives of work in flight in each site's store, in MiB per replica. When it is full, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
+	DrivesMiB    int64    `help:"Space for config drives of work in flight, and of instances that read theirs from a virtual drive, in each site's store, in MiB per replica. When it is full, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
 	Replicas     int      `help:"Number of replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
 	strangerFlags

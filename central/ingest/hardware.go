@@ -51,7 +51,7 @@ func observe(ctx context.Context, tx *store.Tx, n *store.Node, o *hardware.Obser
 		}
 	}
 	if o.Firmware != nil {
-		return setComponents(ctx, tx, n.UUID, o.Firmware)
+		return setComponents(ctx, tx, n, o.Firmware)
 	}
 	return nil
 }
@@ -119,9 +119,14 @@ func setSettings(ctx context.Context, tx *store.Tx, id string, settings []hardwa
 	return tx.SetHardware(ctx, id, store.BIOSSetting, once(items))
 }
 
+// powerOn is a power state.
+const powerOn = "power on"
+
 // setComponents keeps which version an update by us has written last: a machine does
-// not tell who has flashed it.
-func setComponents(ctx context.Context, tx *store.Tx, id string, components []hardware.Component) error {
+// not tell who has flashed it. Many BMCs show adapters, drives and power supplies only while the machine runs: what is missing of one that
+// is not seen to run stays as it was.
+func setComponents(ctx context.Context, tx *store.Tx, n *store.Node, components []hardware.Component) error {
+	id := n.UUID
 	before, err := tx.Hardware(ctx, id, store.FirmwareComponent)
 	if err != nil {
 		return err
@@ -131,6 +136,9 @@ func setComponents(ctx context.Context, tx *store.Tx, id string, components []ha
 		var c hardware.Component
 		if json.Unmarshal([]byte(item.Data), &c) == nil {
 			flashed[item.Name] = c.Flashed
+		}
+		if c.IsPart() && n.PowerState != powerOn && len(components) < maxItems {
+			components = append(components, c) // once drops those that are told
 		}
 	}
 	items := make([]*store.HardwareItem, 0, len(components))

@@ -1,10 +1,12 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -38,6 +40,11 @@ func render(key, groupKey *seal.Key, row *store.Snapshot) (*node.Document, error
 	if kept := n.DriverInternalInfo[node.KeptKey]; kept != nil {
 		if d.Kept, err = json.Marshal(kept); err != nil {
 			return nil, fmt.Errorf("driver_internal_info %s: %w", node.KeptKey, err)
+		}
+	}
+	if since, ok := n.DriverInternalInfo[node.PinnedSinceKey].(string); ok {
+		if d.PinnedSince, err = strconv.ParseInt(since, 10, 64); err != nil {
+			return nil, fmt.Errorf("driver_internal_info %s: %w", node.PinnedSinceKey, err)
 		}
 	}
 	if machine, ok := n.DriverInternalInfo[node.MachineKey].(map[string]any); ok {
@@ -123,6 +130,7 @@ func (w *writer) putNodes(ctx context.Context, orders []*order, rows map[string]
 			continue
 		}
 		w.memory.nodes.wrote(r.Revision, o.node.revision == 0)
+		w.dropInstanceDrive(ctx, o, rows[o.id])
 	}
 }
 
@@ -183,6 +191,7 @@ func (w *writer) syncWork(ctx context.Context, o *order, row *store.Snapshot, wa
 	if row.Work != nil {
 		o.open = row.Work.ID
 	}
+	o.drive = instanceDrive(row.Node)
 	switch o.lost = v == lostIt; v {
 	case purge:
 		return w.purgeWork(ctx, o)
@@ -201,7 +210,7 @@ func (w *writer) purgeWork(ctx context.Context, o *order) error {
 }
 
 // dropDrive removes the config drive of the document that an order's key held, unless next needs
-// the same one.
+// the same one, or the node's instance.
 func (w *writer) dropDrive(ctx context.Context, o *order, next *work.Document) {
 	if o.work.value == nil {
 		return
@@ -210,11 +219,47 @@ func (w *writer) dropDrive(ctx context.Context, o *order, next *work.Document) {
 	if old == nil || old.Args.ConfigDrive == "" || next != nil && next.Args.ConfigDrive == old.Args.ConfigDrive {
 		return
 	}
-	err := w.site.Drives.Delete(ctx, old.Args.ConfigDrive)
-	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-		w.Log.Warn("the config drive of work that has ended is not removed from the site; it goes by itself later", "site", w.site.Name,
-			"node", o.id, "drive", old.Args.ConfigDrive, "after", bus.DrivesMaxAge, "error", err)
+	if o.drive == old.Args.ConfigDrive {
+		return // it goes with the instance
 	}
+	w.removeDrive(ctx, o.id, old.Args.ConfigDrive)
+}
+
+// removeDrive removes a config drive from the site.
+func (w *writer) removeDrive(ctx context.Context, id, name string) {
+	err := w.site.Drives.Delete(ctx, name)
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		w.Log.Warn("a config drive that is not needed any more is not removed from the site; it goes by itself later", "site", w.site.Name,
+			"node", id, "drive", name, "after", bus.DrivesMaxAge, "error", err)
+	}
+}
+
+// instanceDrive is the name of the config drive that a node's instance needs at its site as long as it is there; empty: it needs none.
+func instanceDrive(n *store.Node) string {
+	files, _ := n.DriverInternalInfo[node.InstanceFilesKey].(map[string]any)
+	drive, _ := files[node.FileDrive].(string)
+	medium, _ := files[node.FileMedium].(string)
+	return node.DriveObject(map[string]string{node.FileDrive: drive, node.FileMedium: medium})
+}
+
+// driveMark is in each document of a node whose instance has a config drive at its site.
+var driveMark = []byte(`"` + node.FileDrive + `"`)
+
+// dropInstanceDrive removes the config drive that the document of before names for the node's instance, once the row names it no more; nil:
+// the site serves the node no longer. An open work may need it still.
+func (w *writer) dropInstanceDrive(ctx context.Context, o *order, row *store.Snapshot) {
+	if !bytes.Contains(o.node.value, driveMark) {
+		return
+	}
+	old, _, err := bus.ReadNode(o.key(), o.node.value)
+	if err != nil {
+		return // it is replaced, and its drive goes when its time is over
+	}
+	name := node.DriveObject(old.InstanceFiles)
+	if name == "" || row != nil && (name == instanceDrive(row.Node) || row.Work != nil && row.Work.Args.ConfigDrive == name) {
+		return
+	}
+	w.removeDrive(ctx, o.id, name)
 }
 
 // sign puts into doc the code of the work that row is, which is as the database has it: what a site says

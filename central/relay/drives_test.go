@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
@@ -158,4 +160,118 @@ func TestLostConfigDriveWithCentralsPermissions(t *testing.T) {
 	reader := *f // central may not read drives
 	reader.site = site
 	reader.drive("after it was deleted", w, "the drive")
+}
+
+// Only open work needs a config drive: an idle site is asked for their store once. A loss shows once work is open,
+// also one from before that, and a store that has gone is made again for the drive that comes.
+func TestIdleSitesAreNotAskedForDrives(t *testing.T) {
+	f := newFixture(t)
+	asks, err := f.site.Conn.SubscribeSync("$JS.API.STREAM.INFO.OBJ_" + bus.ConfigDrives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, err := f.site.Conn.SubscribeSync("$JS.API.STREAM.INFO.KV_" + bus.WorkBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := func(n int) (asked int) {
+		t.Helper()
+		for range n {
+			if _, err := looks.NextMsg(patience); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asked, _, err := asks.Pending()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asked
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.relay.Follow(t.Context(), f.site) }()
+	first := seen(4)
+	if again := seen(6); first == 0 || again != first {
+		t.Errorf("the site was asked for the store of config drives %d times by the fourth look, %d times by the tenth", first, again)
+	}
+	if err := f.site.JS.DeleteObjectStore(t.Context(), bus.ConfigDrives); err != nil {
+		t.Fatal(err)
+	}
+	n := f.enroll("n", "")
+	f.keep(n, "the drive")
+	w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Fatalf("Follow ended with %v, want that a stream was not found", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Follow goes on without the store")
+	}
+	if f.site, err = bus.Open(t.Context(), f.site.Conn, "", bus.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	f.follow(f.newRelay(f.store, 50*time.Millisecond))
+	f.drive("opened again", w, "the drive", "sealed")
+}
+
+// The config drive that the machine of an instance reads stays at its site with the instance, and not with the work that brought it. The
+// site is given it again when it has lost it. It goes with the instance, or with the node.
+func TestConfigDriveOfAnInstance(t *testing.T) {
+	for _, ends := range []string{"the instance", "the node"} {
+		t.Run(ends, func(t *testing.T) {
+			f := newFixture(t)
+			f.follow(f.relay)
+			n := f.enroll("n", "")
+			f.keep(n, "the drive")
+			w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
+			f.drive("at first", w, "sealed", "the drive")
+			key := bus.NodeKey("", n.UUID)
+			tell := &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}
+			noted := func(files map[string]any, end bool) {
+				t.Helper()
+				f.update(func(ctx context.Context, tx *store.Tx) error {
+					fresh, err := tx.Node(ctx, n.UUID)
+					if err != nil {
+						return err
+					}
+					fresh.DriverInternalInfo = map[string]any{node.InstanceFilesKey: files}
+					if files == nil {
+						fresh.DriverInternalInfo = map[string]any{}
+					}
+					if end {
+						err = tx.EndWork(ctx, w.ID, store.WorkEnded, "")
+					}
+					return errors.Join(err, tx.UpdateObservation(ctx, fresh), tx.Enqueue(ctx, tell))
+				})
+			}
+			f.eventually("work", f.site.Work, key, document(func(d work.Document) bool { return d.ID == w.ID }))
+			noted(map[string]any{node.FileDrive: "0f", node.FileMedium: w.ID}, false)
+			f.eventually("what it reads", f.site.Nodes, key, func(body []byte) bool { return bytes.Contains(body, []byte(w.ID)) })
+			noted(map[string]any{node.FileDrive: "0f", node.FileMedium: w.ID, node.FileMediumAt: "http://a"}, true)
+			f.eventually("the end of the work", f.site.Work, key, absent)
+			f.drive("after the work", w, "sealed", "the drive")
+			if err := errors.Join(f.site.Drives.Delete(t.Context(), w.ID), f.missed(t)); err != nil {
+				t.Fatal(err)
+			}
+			f.drive("after its loss", w, "the drive")
+			if ends == "the instance" {
+				noted(nil, false)
+			} else {
+				f.update(func(ctx context.Context, tx *store.Tx) error {
+					fresh, err := tx.Node(ctx, n.UUID)
+					if err != nil {
+						return err
+					}
+					return errors.Join(tx.DeleteNode(ctx, fresh.UUID), tx.Enqueue(ctx, tell))
+				})
+			}
+			for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+				if _, err := f.site.Drives.GetInfo(t.Context(), w.ID); errors.Is(err, jetstream.ErrObjectNotFound) {
+					break
+				} else if time.Now().After(end) {
+					t.Fatalf("the drive is there after the end of %s: %v", ends, err)
+				}
+			}
+		})
+	}
 }

@@ -17,6 +17,7 @@ type repairs struct {
 	listed    map[target]bool // those in todo
 	failed    []target        // for the next look
 	afterNode string          // where checkWorks goes on
+	busy      bool            // it has found open work of the site since it began with the first
 }
 
 // add orders the repair of a target, once.
@@ -116,6 +117,7 @@ func (w *writer) checkWorks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.busy = w.busy && w.afterNode != ""
 	w.afterNode = ""
 	if len(page) == checkSize {
 		w.afterNode = page[checkSize-1].Node
@@ -129,9 +131,10 @@ func (w *writer) checkWorks(ctx context.Context) error {
 		}
 	}
 	if len(targets) == 0 {
-		w.quiet = w.afterNode == "" && len(w.todo) == 0
+		w.quiet = w.afterNode == "" && !w.busy && len(w.todo) == 0
 		return nil
 	}
+	w.busy = true
 	there := map[string]bool{}
 	err = w.site.Read(ctx, w.site.Work, names, func(e jetstream.KeyValueEntry) { there[e.Key()] = true }, jetstream.MetaOnly())
 	if err != nil {

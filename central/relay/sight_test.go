@@ -117,7 +117,7 @@ func alter(t *testing.T, name string, f reflect.Value) {
 	case *map[string]string:
 		*v = map[string]string{"power": name}
 	case *map[string]any:
-		*v = map[string]any{node.KeptKey: name, node.MachineKey: map[string]any{"uuid": name}, node.DisksKey: name, node.AgentStepsKey: name, node.BootSetKey: name, node.LogMarkKey: name, node.InstanceFilesKey: map[string]any{"kernel": name}, node.DeployBootModeKey: name, node.SecureBootBeforeKey: name}
+		*v = map[string]any{node.KeptKey: name, node.PinnedSinceKey: "7", node.MachineKey: map[string]any{"uuid": name}, node.DisksKey: name, node.AgentStepsKey: name, node.BootSetKey: name, node.LogMarkKey: name, node.InstanceFilesKey: map[string]any{"kernel": name}, node.DeployBootModeKey: name, node.SecureBootBeforeKey: name}
 	default:
 		t.Fatalf("this test knows no other value for field %s of a node", name)
 	}

@@ -67,6 +67,7 @@ type order struct {
 	open       string         // the open work, when the rows were read
 	first      *work.Document // to be sent out
 	err        error          // how it went
+	drive      string         // that the node's instance needs at its site
 	lost       bool           // the work's document is lost
 	written    bool           // … and was written again
 }
@@ -292,6 +293,7 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 func (w *writer) syncRest(ctx context.Context, o *order, row *store.Snapshot, waiting map[string]bool) error {
 	if row == nil || !w.serves(o.target, row) {
 		// Deleted, or moved to a group whose own entry puts it there.
+		w.dropInstanceDrive(ctx, o, nil)
 		return errors.Join(w.purgeWork(ctx, o), o.node.forbid(ctx, w.site, w.site.Nodes, o.key()))
 	}
 	pointHalf.Hit(w.site.Name)

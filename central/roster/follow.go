@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,8 +21,8 @@ const (
 	// seconds to run. A member that lives and is not heard is looked at every overdue.
 	again = 1500 * time.Millisecond
 	looks = 3
-	// readAgain is how often all members are read: what one says of itself may change while it lives, and
-	// the beat that says so may be lost.
+	// readAgain is how often members are read whose beats do not name their edition: what one says of itself may
+	// change while it lives, and its beats would not show that.
 	readAgain = time.Minute
 	// A stolen rackd beats as often as it likes. Central looks at its key looksAtOnce times without a wait, then
 	// once each looksEach. A rackd that restarts needs two looks.
@@ -62,11 +61,7 @@ func (r *Roster) Follow(ctx context.Context, site *bus.Site) error {
 		case <-ctx.Done():
 			return nil
 		case <-all.C:
-			for _, key := range slices.Collect(maps.Keys(f.heard)) {
-				if !f.look(ctx, key) {
-					break
-				}
-			}
+			f.readAgain(ctx)
 		case b := <-beats:
 			if r.cfg.SiteOf(b.Group()) == site.Name {
 				f.beat(ctx, b)
@@ -110,13 +105,40 @@ func (f *follower) hear(key string) {
 }
 
 func (f *follower) beat(ctx context.Context, b bus.Beat) {
-	if f.renewed(f.site.Name, b) {
-		f.hear(b.Key)
+	if !f.renewed(f.site.Name, b) {
+		if f.mayLook(b.Key) {
+			f.look(ctx, b.Key)
+		}
 		return
 	}
-	if f.mayLook(b.Key) {
-		f.look(ctx, b.Key)
+	if b.Renewal() {
+		f.hear(b.Key)
+	} else {
+		f.cfg.Heard(f.site.Name)
 	}
+	// Of several that tell of one death the first has it looked at.
+	if _, lives := f.heard[b.Gone]; lives && f.mayLook(b.Key) {
+		f.peek(ctx, b.Gone)
+	}
+}
+
+// readAgain reads the members whose beats do not name their edition.
+func (f *follower) readAgain(ctx context.Context) {
+	for _, key := range f.withoutEdition(f.site.Name) {
+		if !f.peek(ctx, key) {
+			return
+		}
+	}
+}
+
+// peek is a look that is no sign of life of a member: the lease of one that has just died may have seconds to run.
+func (f *follower) peek(ctx context.Context, key string) bool {
+	h, known := f.heard[key]
+	ok := f.look(ctx, key)
+	if _, lives := f.heard[key]; known && lives {
+		f.heard[key] = h
+	}
+	return ok
 }
 
 // mayLook reports whether a beat has its key looked at now. If not, overdue does it soon.
@@ -169,7 +191,8 @@ func (f *follower) look(ctx context.Context, key string) bool {
 	defer cancel()
 	e, err := f.site.Alive.Get(ctx, key)
 	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound): // or a marker of its end
+	case errors.Is(err, jetstream.ErrKeyNotFound), // or a marker of its end
+		errors.Is(err, jetstream.ErrInvalidKey): // no rackd has such a key
 		delete(f.heard, key)
 		f.apply(f.site.Name, key, bus.Member{}, false)
 	case err != nil:
@@ -192,11 +215,25 @@ func (r *Roster) renewed(site string, b bus.Beat) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, known := r.sites[site][b.Key]
-	if !known || m.Instance != b.Instance {
+	if !known || m.Instance != b.Instance || b.Edition != 0 && m.Edition != b.Edition {
 		return false
 	}
-	m.RenewedAt = time.Now().UTC()
-	r.sites[site][b.Key] = m
-	r.renew(b.Key, m)
+	if b.Renewal() {
+		m.RenewedAt = time.Now().UTC()
+		r.sites[site][b.Key] = m
+		r.renew(b.Key, m)
+	}
 	return true
+}
+
+// withoutEdition returns the keys of a site's members whose beats do not name an edition.
+func (r *Roster) withoutEdition(site string) (keys []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for key, m := range r.sites[site] {
+		if m.Edition == 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

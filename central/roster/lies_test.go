@@ -1,7 +1,6 @@
 package roster_test
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -27,15 +25,7 @@ func TestRosterBelievesTheKey(t *testing.T) {
 		}
 	}
 	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
-	defer func() {
-		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
+	ctx, _ := roster.Followed(t, r, site)
 	for i, m := range []bus.Member{member("ghost", "rack1"), member("thief", "rack2"), member("b", "rack2"), {Group: "rack1"}} {
 		body, err := json.Marshal(m)
 		if err != nil {

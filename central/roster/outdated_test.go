@@ -1,12 +1,8 @@
 package roster_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -18,15 +14,7 @@ import (
 func TestOutdatedRackdsServeNothing(t *testing.T) {
 	site := bustest.Open(t)
 	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Alive: func(string, int) {}, Failover: func(string) []string { return nil }})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
-	defer func() {
-		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
+	ctx, _ := roster.Followed(t, r, site)
 	older := member("old", "rack1")
 	older.Documents = node.Format - 1
 	announce := func(m bus.Member, n int) {
@@ -57,17 +45,9 @@ func TestOutdatedRackdsServeNothing(t *testing.T) {
 func TestRackdsWithoutTheKeyServeNothing(t *testing.T) {
 	site := bustest.Open(t)
 	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Sealing: func(string) string { return "new" }})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
-	defer func() {
-		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
+	ctx, _ := roster.Followed(t, r, site)
 	late := member("late", "rack1")
-	late.Keys = map[string][]string{"rack1": {"old"}}
+	late.Keys, late.Edition = map[string][]string{"rack1": {"old"}}, 1
 	rev, err := site.Announce(ctx, late, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +61,7 @@ func TestRackdsWithoutTheKeyServeNothing(t *testing.T) {
 	if list := r.Late("fake-hardware", "RACK1"); len(list) != 1 || list[0].Name != "late" {
 		t.Errorf("late rackds: %+v", list)
 	}
-	late.Keys = map[string][]string{"rack1": {"old", "new"}}
+	late.Keys, late.Edition = map[string][]string{"rack1": {"old", "new"}}, 2
 	if _, err := site.Announce(ctx, late, rev); err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,11 @@ package roster_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/central/roster"
 	"github.com/ironyard/ironyard/protocol/bus"
@@ -30,14 +27,9 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
+	ctx, stop := roster.Followed(t, r, site)
 	defer func() {
-		cancel()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
+		stop()
 		if n, told := counts[""]; !told || n != 0 {
 			t.Errorf("counts told %v, want 0 at the end", counts)
 		}
@@ -86,13 +78,11 @@ func TestBeatsOfAThief(t *testing.T) {
 	site := bustest.Open(t)
 	var log bytes.Buffer
 	r := roster.New(roster.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	asks, err := site.Conn.SubscribeSync("$JS.API.DIRECT.GET.KV_" + bus.AliveBucket + ".>")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
+	ctx, stop := roster.Followed(t, r, site)
 	rev, err := site.Announce(t.Context(), member("thief", "rack1"), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -112,10 +102,7 @@ func TestBeatsOfAThief(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cancel()
-	if err := g.Wait(); err != nil {
-		t.Error(err)
-	}
+	stop()
 	looks, _, err := asks.Pending()
 	if err != nil {
 		t.Fatal(err)
@@ -137,16 +124,11 @@ func TestRackdOfAnOlderFormOfDocumentsIsNamed(t *testing.T) {
 	}
 	var said bytes.Buffer
 	r := roster.New(roster.Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	var g errgroup.Group
-	g.Go(func() error { return r.Follow(ctx, site) })
+	ctx, stop := roster.Followed(t, r, site)
 	if err := r.WaitFor(ctx, func(m []bus.Member) bool { return len(m) == 2 }); err != nil {
 		t.Error(err)
 	}
-	cancel()
-	if err := g.Wait(); err != nil {
-		t.Error(err)
-	}
+	stop()
 	if text := said.String(); strings.Count(text, "cannot read the node documents") != 1 || !strings.Contains(text, "rackd=former") {
 		t.Errorf("central said:\n%s", text)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -21,8 +22,11 @@ const (
 var (
 	selectDrive  = register("SELECT node, drive FROM config_drives WHERE node = $1")
 	selectDrives = register("SELECT node, drive FROM config_drives WHERE node > $1 ORDER BY node LIMIT $2")
-	upsertDrive  = register("INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UPDATE SET drive = excluded.drive")
-	deleteDrive  = register("DELETE FROM config_drives WHERE node = $1")
+	// selectInstanceDrives finds the nodes that keep a drive and whose instance reads it from its site for as long as it is there. Keys of
+	// JSON are written in their order, so that this one is the first of its object.
+	selectInstanceDrives = register("SELECT c.node FROM config_drives c JOIN nodes n ON n.uuid = c.node WHERE c.node > $1 AND n.driver_internal_info LIKE $2 ORDER BY c.node LIMIT $3")
+	upsertDrive          = register("INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UPDATE SET drive = excluded.drive")
+	deleteDrive          = register("DELETE FROM config_drives WHERE node = $1")
 )
 
 // ConfigDrive is the config drive that a node's instance was deployed with last, for a
@@ -49,6 +53,22 @@ func (s *Store) ConfigDrives(ctx context.Context, afterNode string, limit int) (
 	list, err := readDrives(ctx, s.engine, selectDrives, afterNode, limit)
 	if err != nil {
 		return nil, fmt.Errorf("config drives after node %q: %w", afterNode, err)
+	}
+	return list, nil
+}
+
+// InstanceDrives returns up to limit nodes after afterNode, in their order, that keep a config drive which their instance's machine reads
+// for as long as the instance is there (node.FileDrive).
+func (s *Store) InstanceDrives(ctx context.Context, afterNode string, limit int) (list []string, err error) {
+	r, err := s.engine.query(ctx, selectInstanceDrives, afterNode, `%"`+node.InstanceFilesKey+`":{"`+node.FileDrive+`":%`, limit)
+	err = scanAll(r, err, func(r rows) error {
+		var id string
+		err := r.Scan(&id)
+		list = append(list, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nodes with config drives of instances after node %q: %w", afterNode, err)
 	}
 	return list, nil
 }

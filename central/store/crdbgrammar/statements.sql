@@ -759,6 +759,8 @@ SELECT b.created_at, b.first_revision, b.last_revision, b.messages FROM buckets 
 
 SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM conductors c WHERE c.name > $1 ORDER BY c.name;
 
+SELECT c.node FROM config_drives c JOIN nodes n ON n.uuid = c.node WHERE c.node > $1 AND n.driver_internal_info LIKE $2 ORDER BY c.node LIMIT $3;
+
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
 SELECT c.uuid, c.seq, c.created_at, c.resource, c.object, c.node, c.event, c.phases, c.user_name, c.request_id, c.facts FROM changes c WHERE c.seq > $1 ORDER BY c.seq LIMIT $2;
