@@ -24,6 +24,7 @@ type ramdiskBuild struct {
 	Out         string   `arg:"" help:"Folder for kernel and ramdisk." type:"path"`
 	Arch        string   `help:"Architecture of the machines. The files of arm64 have it in their names." enum:"amd64,arm64" default:"amd64"`
 	Kernel      string   `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
+	Firmware    []string `help:"Firmware of devices, which drivers such as bnx2x, qede and cxgb4 load: a folder like /lib/firmware, or a Debian package (most are in Debian's section non-free-firmware). Only what the ramdisk's drivers name is taken. Give it again for more. Default: none." placeholder:"FOLDER|PACKAGE"`
 	Rescue      bool     `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
 	Cache       string   `help:"Folder for downloads." default:".cache" type:"path"`
 	UKI         bool     `name:"uki" help:"Make one UEFI program of kernel, ramdisk and command line besides: rackd --uki. Firmware starts it without a boot program."`
@@ -48,7 +49,7 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	} else {
 		pkg = map[string]string{"cloud": debkernel.CloudARM64, "generic": debkernel.GenericARM64}[c.Kernel]
 	}
-	o := ramdisk.Options{Agent: agent, Arch: c.Arch, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out}
+	o := ramdisk.Options{Agent: agent, Arch: c.Arch, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out, Firmware: c.Firmware}
 	if o.UKI, err = c.program(log); err != nil {
 		return err
 	}
@@ -57,6 +58,12 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	fmt.Printf("kernel   %s\nramdisk  %s\n", r.Kernel, r.Initramfs)
+	if r.FirmwareFiles > 0 {
+		fmt.Printf("firmware %d files, %.1f MB\n", r.FirmwareFiles, float64(r.FirmwareBytes)/1e6)
+	}
+	if len(r.WithoutFirmware) > 0 {
+		fmt.Printf("Drivers that may need firmware, and have none here (--firmware): %s\n", strings.Join(r.WithoutFirmware, ", "))
+	}
 	if r.UKI != "" {
 		fmt.Printf("uki      %s\n", r.UKI)
 	}

@@ -80,27 +80,12 @@ func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
 // File returns one file of a Debian package, downloading and unpacking the package into cacheDir unless it is there. path has no
 // slash at its beginning. Safe for concurrent use, as Fetch is.
 func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
-	if !packageName.MatchString(pkg) || !filepath.IsLocal(path) {
+	if !filepath.IsLocal(path) {
 		return nil, fmt.Errorf("fetching %q of %q: that is no file of a Debian package", path, pkg)
 	}
-	cacheDir, err := filepath.Abs(cacheDir)
+	root, err := tree(ctx, cacheDir, pkg)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
-	}
-	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
-	}
-	unlock, err := filelock.Hold(ctx, filepath.Join(cacheDir, ".lock"))
-	if err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", pkg, err)
-	}
-	defer unlock()
-	root := folder(cacheDir, pkg)
-	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
-		same := func(context.Context, string, []string) (string, error) { return pkg, nil }
-		if err := unpack(ctx, cacheDir, root, pkg, same); err != nil {
-			return nil, fmt.Errorf("fetching %s: %w", pkg, err)
-		}
+		return nil, err
 	}
 	for _, base := range []string{"", "usr"} { // newer packages have all below usr
 		raw, err := os.ReadFile(filepath.Join(root, base, path))
@@ -109,6 +94,33 @@ func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("package %s has no file %s", pkg, path)
+}
+
+// tree is the folder of an unpacked package that is no kernel.
+func tree(ctx context.Context, cacheDir, pkg string) (string, error) {
+	if !packageName.MatchString(pkg) {
+		return "", fmt.Errorf("fetching %q: that is no name of a Debian package", pkg)
+	}
+	cacheDir, err := filepath.Abs(cacheDir)
+	if err != nil {
+		return "", fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	if err := os.MkdirAll(cacheDir, 0o755); err != nil {
+		return "", fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	unlock, err := filelock.Hold(ctx, filepath.Join(cacheDir, ".lock"))
+	if err != nil {
+		return "", fmt.Errorf("fetching %s: %w", pkg, err)
+	}
+	defer unlock()
+	root := folder(cacheDir, pkg)
+	if _, err := os.Stat(root); errors.Is(err, os.ErrNotExist) {
+		same := func(context.Context, string, []string) (string, error) { return pkg, nil }
+		if err := unpack(ctx, cacheDir, root, pkg, same); err != nil {
+			return "", fmt.Errorf("fetching %s: %w", pkg, err)
+		}
+	}
+	return root, nil
 }
 
 // unpack fills root by way of a scratch folder beside it, so that a broken

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 )
 
-// maxModule bounds an unpacked module: the largest of Debian's are below 20 MiB.
-const maxModule = 64 << 20
+// maxFile bounds an unpacked module or firmware: the largest of Debian's are below 20 MiB.
+const maxFile = 64 << 20
 
 // ModuleFile is one loadable module.
 type ModuleFile struct {
@@ -28,6 +30,8 @@ type ModuleFile struct {
 	Target string
 	// Data is the module, decompressed.
 	Data []byte
+	// Firmware are the files below /lib/firmware that the driver may ask for, as modinfo prints them. One may be a pattern of path.Match.
+	Firmware []string
 }
 
 // Modules returns the named modules and everything they depend on, each once,
@@ -64,17 +68,21 @@ func (k Kernel) Modules(names ...string) ([]ModuleFile, error) {
 		if err != nil {
 			return fmt.Errorf("reading module %s: %w", path, err)
 		}
-		hard, pre, err := dependencies(data)
+		info, err := infoOf(data)
 		if err != nil {
 			return fmt.Errorf("reading module %s: %w", path, err)
 		}
-		for _, d := range hard {
+		for _, d := range info.hard {
 			if err := add(d, name, false); err != nil {
 				return err
 			}
 		}
-		for _, d := range pre {
-			if err := add(d, name, true); err != nil {
+		for _, d := range info.pre {
+			module, err := k.provider(d, files)
+			if err != nil {
+				return err
+			}
+			if err := add(module, name, true); err != nil {
 				return err
 			}
 		}
@@ -82,7 +90,7 @@ func (k Kernel) Modules(names ...string) ([]ModuleFile, error) {
 		if err != nil {
 			return err
 		}
-		out = append(out, ModuleFile{Name: name, Path: path, Target: plain(rel), Data: data})
+		out = append(out, ModuleFile{Name: name, Path: path, Target: plain(rel), Data: data, Firmware: info.firmware})
 		return nil
 	}
 	for _, n := range names {
@@ -111,6 +119,32 @@ func (k Kernel) index() (map[string]string, error) {
 	return files, nil
 }
 
+// provider is the module that a soft dependency stands for: it may name a cipher or checksum instead, as crc32c. Nothing on the machine
+// looks for modules by such names, as modprobe does elsewhere. Those outside kernel/crypto need a feature of the processor.
+func (k Kernel) provider(name string, files map[string]string) (string, error) {
+	if _, is := files[canonical(name)]; is {
+		return name, nil
+	}
+	folder := filepath.Join(k.ModulesDir, "kernel", "crypto") + string(filepath.Separator)
+	for _, module := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(files[module], folder) {
+			continue
+		}
+		data, err := read(files[module])
+		if err != nil {
+			return "", fmt.Errorf("reading module %s: %w", files[module], err)
+		}
+		info, err := infoOf(data)
+		if err != nil {
+			return "", fmt.Errorf("reading module %s: %w", files[module], err)
+		}
+		if slices.Contains(info.aliases, name) {
+			return module, nil
+		}
+	}
+	return name, nil
+}
+
 // builtin is the set of modules compiled into the kernel.
 func (k Kernel) builtin() (map[string]bool, error) {
 	data, err := os.ReadFile(filepath.Join(k.ModulesDir, "modules.builtin"))
@@ -124,28 +158,39 @@ func (k Kernel) builtin() (map[string]bool, error) {
 	return set, nil
 }
 
-// dependencies reads a module's .modinfo: NUL-separated key=value strings, with
+// moduleInfo is what a module tells of itself.
+type moduleInfo struct {
+	hard, pre []string // modules: those that it needs, and those to be loaded before it if they are there
+	firmware  []string
+	aliases   []string
+}
+
+// infoOf reads a module's .modinfo: NUL-separated key=value strings, with
 // "depends" a comma-separated list and "softdep" the words after "pre:".
-func dependencies(module []byte) (hard, pre []string, err error) {
+func infoOf(module []byte) (m moduleInfo, err error) {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {
-		return nil, nil, err
+		return m, err
 	}
 	section := f.Section(".modinfo")
 	if section == nil {
-		return nil, nil, fmt.Errorf("no .modinfo section: not a kernel module")
+		return m, fmt.Errorf("no .modinfo section: not a kernel module")
 	}
 	info, err := section.Data()
 	if err != nil {
-		return nil, nil, err
+		return m, err
 	}
 	for entry := range strings.SplitSeq(string(info), "\x00") {
 		key, value, _ := strings.Cut(entry, "=")
 		switch key {
+		case "alias":
+			m.aliases = append(m.aliases, value)
+		case "firmware":
+			m.firmware = append(m.firmware, value)
 		case "depends":
 			for d := range strings.SplitSeq(value, ",") {
 				if d != "" {
-					hard = append(hard, d)
+					m.hard = append(m.hard, d)
 				}
 			}
 		case "softdep":
@@ -155,12 +200,12 @@ func dependencies(module []byte) (hard, pre []string, err error) {
 				case strings.HasSuffix(word, ":"):
 					before = word == "pre:"
 				case before:
-					pre = append(pre, word)
+					m.pre = append(m.pre, word)
 				}
 			}
 		}
 	}
-	return hard, pre, nil
+	return m, nil
 }
 
 // read returns a module's bytes, decompressed by the suffix of its name.
@@ -170,10 +215,14 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var r io.Reader = f
-	switch filepath.Ext(path) {
+	return decompressed(f, path)
+}
+
+// decompressed reads a file to its end, decompressed by the suffix of its name.
+func decompressed(f io.Reader, name string) (data []byte, err error) {
+	switch filepath.Ext(name) {
 	case ".xz":
-		if r, err = xz.NewReader(f); err != nil {
+		if f, err = xz.NewReader(f); err != nil {
 			return nil, err
 		}
 	case ".zst":
@@ -182,11 +231,11 @@ func read(path string) ([]byte, error) {
 			return nil, err
 		}
 		defer z.Close()
-		r = z
+		f = z
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxModule+1))
-	if err == nil && len(data) > maxModule {
-		err = fmt.Errorf("module is larger than %d bytes", maxModule)
+	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d bytes", maxFile)
 	}
 	return data, err
 }

@@ -93,6 +93,6 @@ func TestFetchRefusesOddNames(t *testing.T) {
 func FuzzDependencies(f *testing.F) {
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _, _ = dependencies(data)
+		_, _ = infoOf(data)
 	})
 }

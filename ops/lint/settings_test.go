@@ -45,7 +45,6 @@ var settings = map[string]map[string]string{
 	},
 	"e2e/clients/pythonagent": {"--kernel-params": "the foreign ramdisk believes the rack's certificate"},
 	"e2e/faults/topology":     {"--keep-history": "the judge reads the whole history", "--keep-works": "and all works", "--dhcp": "the machines are processes that ask no DHCP", "--replicas": "three servers of a cluster hold each stream"},
-	"ops/rack":                {"--kernel-params": "a virtual machine has a serial console only"},
 }
 
 // where are flags with a default that say where things are.

@@ -171,6 +171,16 @@ func (o *Operator) History(ctx context.Context, node string) ([]HistoryEntry, er
 	return body.History, resp.Body.Close()
 }
 
+// HistoryText returns the events of a node's history, a line each.
+func (o *Operator) HistoryText(ctx context.Context, node string) (string, error) {
+	history, err := o.History(ctx, node)
+	var all []string
+	for _, h := range history {
+		all = append(all, h.Event)
+	}
+	return strings.Join(all, "\n"), err
+}
+
 // Delete removes the node.
 func (o *Operator) Delete(ctx context.Context, node string) error {
 	return nodes.Delete(ctx, o.client, node).ExtractErr()

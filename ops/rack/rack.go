@@ -272,10 +272,14 @@ func (r *Rack) Enrolment(name string) (operator.Machine, error) {
 	if err != nil {
 		return operator.Machine{}, err
 	}
+	properties := map[string]any{"capabilities": "boot_mode:" + string(m.Firmware)}
+	if m.Arch != "" {
+		properties["cpu_arch"] = string(m.Arch)
+	}
 	return operator.Machine{Name: name, Driver: "redfish", MACs: []string{m.MAC}, Interfaces: map[string]string{"inspect": "agent"},
 		DriverInfo: map[string]any{"redfish_address": m.BMCURL(), "redfish_username": m.BMCUser, "redfish_password": m.BMCPassword,
 			"redfish_verify_ca": false, "ironyard_min_disk_bytes": 16 << 20},
-		Properties: map[string]any{"capabilities": "boot_mode:" + string(m.Firmware)},
+		Properties: properties,
 	}, nil
 }
 

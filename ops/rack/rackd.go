@@ -101,8 +101,7 @@ func (d *Rackd) args(more []string) ([]string, error) {
 	}
 	args := []string{"--name", d.Name, "--bus", "nats://" + net.JoinHostPort(d.rack.Address().String(), busPort), "--bus-token-file", token, "--key-file", key,
 		"--data", filepath.Join(o.Dir, d.Name), "--interface", netns.Bridge, "--address", d.Address.String(), "--dhcp-range", d.from.String() + "-" + d.to.String(),
-		"--kernel", o.Kernel, "--ramdisk", o.Ramdisk, "--observe", d.observe(),
-		"--kernel-params", "console=ttyS0,115200"}
+		"--kernel", o.Kernel, "--ramdisk", o.Ramdisk, "--observe", d.observe()}
 	if o.RescueRamdisk != "" {
 		args = append(args, "--rescue-ramdisk", o.RescueRamdisk)
 	}

@@ -93,6 +93,9 @@ func bootAndDeploy(t *testing.T, built ramdisk.Result, m hardware, image []byte)
 	vm := agentvm.Boot(ctx, t, built, agentvm.Hardware{Mode: mode, NIC: m.nic, Drives: []string{
 		"-drive", "if=none,id=d,format=raw,cache=unsafe,discard=unmap,file=" + disk, "-device", m.disk + ",drive=d,serial=DISK1"}}, map[string][]byte{"image": file})
 	t.Logf("first heartbeat after %.1f s, callback %s", time.Since(vm.Began).Seconds(), vm.First.CallbackURL)
+	if strings.Contains(vm.Console(t), "kernel module not loaded") {
+		t.Error("a module was not loaded: see the console")
+	}
 	run := func(name string, params any) json.RawMessage {
 		c := vm.Run(ctx, name, params)
 		if c.Status != agentapi.CommandSucceeded {

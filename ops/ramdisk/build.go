@@ -43,11 +43,12 @@ func named(name, arch string) string {
 	return base + "-" + arch + "." + end
 }
 
-// DefaultParams are the kernel parameters of a unified kernel image that name no others: its consoles.
-const DefaultParams = "console=tty0 console=ttyS0,115200"
+// DefaultParams are the kernel parameters of a unified kernel image that names no others, and those of rackd: its consoles, and no
+// tests of the ciphers that the kernel has itself.
+const DefaultParams = "console=tty0 console=ttyS0,115200 cryptomgr.notests"
 
 // defaultARM64 is DefaultParams of arm64.
-const defaultARM64 = "console=tty0 console=ttyAMA0,115200"
+const defaultARM64 = "console=tty0 console=ttyAMA0,115200 cryptomgr.notests"
 
 // Options say what to build.
 type Options struct {
@@ -63,6 +64,9 @@ type Options struct {
 	KernelPackage string
 	// Modules are the kernel modules to carry; nil: Modules(KernelPackage).
 	Modules []string
+	// Firmware of devices is taken from these folders and Debian packages, as debkernel.Firmware has them: what the drivers among
+	// Modules may ask for, and no more.
+	Firmware []string
 	// Rescue makes an initramfs for rescues, RescueName: it has a shell and the kernel's file systems besides.
 	Rescue bool
 	// UKI makes one UEFI program of kernel and initramfs besides; nil: none.
@@ -98,7 +102,10 @@ type Result struct {
 	InitramfsSHA256 string
 	InitramfsBytes  int64
 	Modules         int
-	UKI             string // path; empty: none was asked for
+	FirmwareFiles   int
+	FirmwareBytes   int64
+	WithoutFirmware []string // modules that name firmware, of which the ramdisk holds none
+	UKI             string   // path; empty: none was asked for
 	UKISHA256       string
 	UKIBytes        int64
 }
@@ -160,7 +167,11 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
-	archive, err := pack(agent, shell, kernel.Version, []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}, {"etc/modules-filesystems.list", without(later, modules)}}, o.Compression)
+	firmware, without, err := debkernel.Firmware(ctx, o.CacheDir, modules, o.Firmware)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
+	archive, err := pack(agent, shell, kernel.Version, firmware, []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}, {"etc/modules-filesystems.list", others(later, modules)}}, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -171,6 +182,10 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	r := Result{
 		Kernel: filepath.Join(o.OutDir, named(KernelName, o.Arch)), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
 		Initramfs: filepath.Join(o.OutDir, named(name, o.Arch)), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
+		FirmwareFiles: len(firmware), WithoutFirmware: without,
+	}
+	for _, f := range firmware {
+		r.FirmwareBytes += int64(len(f.Data))
 	}
 	if err := write(r.Kernel, image); err != nil {
 		return r, err
@@ -243,8 +258,8 @@ func packageOf(name, arch string) string {
 	return name + ":" + arch
 }
 
-// without are the modules of a list that are not in another.
-func without(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {
+// others are the modules of a list that are not in another.
+func others(list, other []debkernel.ModuleFile) []debkernel.ModuleFile {
 	return slices.DeleteFunc(list, func(m debkernel.ModuleFile) bool {
 		return slices.ContainsFunc(other, func(o debkernel.ModuleFile) bool { return o.Name == m.Name })
 	})
@@ -257,7 +272,7 @@ type moduleList struct {
 }
 
 // pack writes the archive in memory. Everything has a fixed order. shell may be empty.
-func pack(agent, shell []byte, version string, modules []moduleList, c initramfs.Compression) ([]byte, error) {
+func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile, modules []moduleList, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
@@ -281,6 +296,9 @@ func pack(agent, shell []byte, version string, modules []moduleList, c initramfs
 		// Programs look up who the user is: the only one there is.
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
+	}
+	for _, f := range firmware {
+		steps = append(steps, func() error { return w.AddFile("lib/firmware/"+f.Target, 0o644, f.Data) })
 	}
 	there := map[string]bool{}
 	for _, l := range modules {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -128,4 +129,15 @@ func TestModulesOfRealMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d modules", len(files))
+	// This kernel has no checksum of ext4, xfs and bnx2x built in.
+	files, err = k.Modules("ext4", "xfs", "bnx2x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) int {
+		return slices.IndexFunc(files, func(f debkernel.ModuleFile) bool { return f.Name == name })
+	}
+	if sum := at("crc32c_generic"); sum < 0 || sum > at("ext4") || sum > at("libcrc32c") {
+		t.Errorf("crc32c is module %d, ext4 %d, libcrc32c %d", sum, at("ext4"), at("libcrc32c"))
+	}
 }

@@ -52,7 +52,18 @@ type VM struct {
 	Opened int
 	Files  string // the URL of the door's files, as the machine sees it
 
-	qmp string
+	qmp     string
+	console string // file
+}
+
+// Console is what the machine has printed on its serial console so far.
+func (vm *VM) Console(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(vm.console)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // KernelCache is the folder that keeps kernel packages, as the Makefile names it.
@@ -96,7 +107,7 @@ func Boot(ctx context.Context, t *testing.T, built ramdisk.Result, h Hardware, f
 
 func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string) {
 	t.Helper()
-	serial := filepath.Join(t.TempDir(), "serial")
+	vm.console = filepath.Join(t.TempDir(), "serial")
 	folder, err := os.MkdirTemp("", "qmp") // a socket's name must be short
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +115,7 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	vm.qmp = filepath.Join(folder, "s")
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", "512",
-		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + serial, "-qmp", "unix:" + vm.qmp + ",server=on,wait=off",
+		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + vm.console, "-qmp", "unix:" + vm.qmp + ",server=on,wait=off",
 		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", vm.Port), "-device", h.NIC + ",netdev=n,romfile=,mac=" + MAC}
 	if args = append(args, h.Drives...); h.Mode == "uefi" {
 		vars, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
@@ -146,7 +157,7 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		<-ended
-		console, _ := os.ReadFile(serial)
+		console, _ := os.ReadFile(vm.console)
 		if t.Failed() || testing.Verbose() {
 			t.Logf("qemu: %s\nconsole:\n%s", complaint.String(), console)
 		}

@@ -107,7 +107,7 @@ func free(t *testing.T) netip.AddrPort {
 func newDriver(t *testing.T) *ipmidriver.Driver { return newDriverWith(t, time.Second) }
 
 func newDriverWith(t *testing.T, timeout time.Duration) *ipmidriver.Driver {
-	d := ipmidriver.New(ipmidriver.Options{Timeout: timeout, Pace: 10_000, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+	d := ipmidriver.New(ipmidriver.Options{Timeout: timeout, Pace: 10_000, Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Log: drivertest.Logger(t)})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -183,6 +183,9 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 		Deny:      func() { wire.To(start(t, c, "an0ther-pass").String()) },
 		Logins:    func() int { return int(refused.Load()) },
 		Corrected: func() *node.Document { return nodeAt(port, "an0ther-pass", fields) },
+		Port:      func() string { return strconv.Itoa(wire.Port()) },
+		Without: map[string]string{"Management": "the simulator keeps no boot flags: boot devices have tests of their own",
+			"Second": "a BMC of IPMI has one machine that is not bridged to"},
 	}
 }
 

@@ -41,6 +41,8 @@ type Config struct {
 	Serial string
 	// Emulation are further commands of ipmi_sim_cmd(5): sensors, logs, controllers behind the BMC.
 	Emulation string
+	// LAN are parameters of the BMC's LAN channel that it is to tell, by the simulator's names, such as ip_addr; empty: it makes them up.
+	LAN map[string]string
 	// Command starts the program, by default exec.CommandContext; Dial reaches Address from where it runs.
 	Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -168,6 +170,12 @@ func (b *BMC) write() error {
 	for _, level := range []string{"callback", "user", "operator", "admin"} {
 		fmt.Fprintf(&lan, "    allowed_auths_%s %s\n", level, auths)
 	}
+	if len(b.cfg.LAN) > 0 {
+		fmt.Fprintf(&lan, "    lan_config_program \"%s\"\n", b.file("lan"))
+		if err := os.WriteFile(b.file("lan"), []byte(lanProgram(b.cfg.LAN)), 0o700); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(&lan, "    guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"%s\"\n", b.file("control"))
 	if b.cfg.Serial != "" {
 		fmt.Fprintf(&lan, "  sol \"tcp:%s\" 115200\n", b.cfg.Serial)
@@ -185,4 +193,15 @@ func (b *BMC) write() error {
 		}
 	}
 	return os.WriteFile(b.file("control"), []byte(program(b.cfg.Dir)), 0o700)
+}
+
+// lanProgram is a program that the simulator asks for parameters: "get NAME", with the answer "NAME:VALUE". It sets none.
+func lanProgram(values map[string]string) string {
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\n[ \"$1\" = get ] || exit 1\ncase $2 in\n")
+	for name, value := range values {
+		fmt.Fprintf(&b, "%s) echo '%[1]s:%s' ;;\n", name, value)
+	}
+	b.WriteString("*) exit 1 ;;\nesac\n")
+	return b.String()
 }

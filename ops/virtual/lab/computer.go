@@ -19,7 +19,16 @@ var (
 	_ vbmc.KeyHolder   = computer{}
 	_ vbmc.ISCSIBooter = computer{}
 	_ vbmc.MediaDrive  = computer{}
+	_ vbmc.StickDrive  = computer{}
+
+	_ vbmc.ProgressTeller = computer{}
 )
+
+// Progress implements vbmc.ProgressTeller.
+func (c computer) Progress() (vbmc.Progress, error) {
+	far, err := c.Machine.Progress()
+	return map[machine.Progress]vbmc.Progress{machine.Off: vbmc.NoProgress, machine.InFirmware: vbmc.InFirmware, machine.Booting: vbmc.PastFirmware}[far], err
+}
 
 // BootOptions implements vbmc.BootOrderer.
 func (c computer) BootOptions() (options []vbmc.BootOption, ordered int, err error) {

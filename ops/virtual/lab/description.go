@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -145,6 +146,8 @@ func (l *Lab) Differs(wanted *Lab) error {
 		switch {
 		case m.Firmware != w.Firmware:
 			return fmt.Errorf("machine %s of lab %s has firmware %s", w.Name, l.Name, m.Firmware)
+		case cmp.Or(m.Arch, machine.X8664) != cmp.Or(w.Arch, machine.X8664):
+			return fmt.Errorf("machine %s of lab %s has architecture %s", w.Name, l.Name, cmp.Or(m.Arch, machine.X8664))
 		case m.BootByVariables != w.BootByVariables:
 			return fmt.Errorf("for machine %s of lab %s, booting by variables is %t", w.Name, l.Name, m.BootByVariables)
 		case m.SecureBoot != w.SecureBoot:

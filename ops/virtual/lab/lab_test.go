@@ -257,3 +257,21 @@ func TestMachinesByDescription(t *testing.T) {
 		t.Error("a BMC for a machine that is not there")
 	}
 }
+
+// A lab keeps the architecture of its machines; a description from before there were several is of x86_64.
+func TestDiffersByArchitecture(t *testing.T) {
+	of := func(a machine.Arch) *Lab {
+		t.Helper()
+		l, err := New("x", t.TempDir(), WithMachines(machine.Config{Name: "m-0", Firmware: machine.UEFI, Arch: a}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if err := of("").Differs(of(machine.X8664)); err != nil {
+		t.Error(err)
+	}
+	if err := of("").Differs(of(machine.AArch64)); err == nil || !strings.Contains(err.Error(), "architecture x86_64") {
+		t.Errorf("a lab of x86_64 that is to be of aarch64: %v", err)
+	}
+}

@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	qemuBinary = "qemu-system-x86_64"
 	ovmfCode   = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	ovmfSecure = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
 	ovmfVars   = "/usr/share/OVMF/OVMF_VARS_4M.fd"
@@ -17,6 +16,7 @@ const (
 const (
 	diskSlot = 2
 	cardSlot = 3
+	usbSlot  = 4    // with AArch64's CD drive, and the stick
 	sataSlot = 0x1f // of q35's own controller, function sataFunction
 )
 
@@ -45,17 +45,13 @@ const (
 // that is paused waits for a command before the firmware runs. qmpFD is the number that
 // QEMU knows its listening QMP socket by.
 func (c Config) arguments(first string, paused bool, qmpFD int) []string {
-	chipset := "q35,graphics=off"
-	if c.SecureBoot {
-		chipset += ",smm=on" // its variables are written in system management mode only
-	}
+	b := c.board()
 	card, disk, drive := c.placed(first)
 	args := []string{
 		"-name", c.Name,
 		"-nodefaults", "-no-user-config",
 		"-accel", "tcg,thread=multi",
-		// graphics=off makes SeaBIOS and option ROMs speak on the serial line.
-		"-machine", chipset, "-cpu", "max", "-smp", "1",
+		"-machine", b.machine, "-cpu", b.cpu, "-smp", "1",
 		"-m", strconv.Itoa(c.MemoryMiB),
 		"-display", "none",
 		"-action", "reboot=shutdown,shutdown=poweroff",
@@ -65,11 +61,14 @@ func (c Config) arguments(first string, paused bool, qmpFD int) []string {
 		"-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
 		"-smbios", fmt.Sprintf("type=1,manufacturer=%s,product=%s,serial=%s", c.Manufacturer, c.Product, c.Serial),
-		"-drive", "if=none,id=disk,file=" + diskFile + ",format=" + string(c.DiskFormat) + ",discard=unmap,detect-zeroes=unmap,cache=" + c.cacheMode(),
-		"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,%s", c.DiskSerial, disk),
-		// The drive is always there, as a BMC's is. A medium comes by QMP.
-		"-device", fmt.Sprintf("ide-cd,bus=ide.%d,id=%s%s", drivePort, driveID, drive),
 	}
+	if !c.Diskless {
+		args = append(args,
+			"-drive", "if=none,id=disk,file="+diskFile+",format="+string(c.DiskFormat)+",discard=unmap,detect-zeroes=unmap,cache="+c.cacheMode(),
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,%s", c.DiskSerial, disk))
+	}
+	// The drive is always there, as a BMC's is. A medium comes by QMP.
+	args = append(append(args, b.bus...), "-device", b.drive+drive)
 	if paused {
 		args = append(args, "-S")
 	}
@@ -77,17 +76,15 @@ func (c Config) arguments(first string, paused bool, qmpFD int) []string {
 		args = append(args, "-uuid", c.UUID) // SMBIOS takes it from here
 	}
 	if c.Firmware == UEFI {
-		code := ovmfCode
 		if c.SecureBoot {
-			code = ovmfSecure
 			args = append(args, "-global", "driver=cfi.pflash01,property=secure,value=on")
 		}
 		args = append(args,
-			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+code,
+			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+b.code,
 			"-drive", "if=pflash,unit=1,format=raw,file="+varsFile)
 	}
 	if c.Tap != "" {
-		// OVMF brings its own driver and PXE. SeaBIOS needs the card's ROM, and runs it
+		// UEFI firmware brings its own driver and PXE. SeaBIOS needs the card's ROM, and runs it
 		// only when QEMU chooses the file itself: named by romfile= it is not run.
 		rom := ",romfile="
 		if c.Firmware == BIOS {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,7 +12,8 @@ import (
 )
 
 // Packages are the Debian packages whose programs and firmware a machine needs.
-var Packages = []string{"qemu-system-x86", "qemu-utils", "qemu-block-extra", "ovmf", "seabios", "ipxe-qemu"}
+// One of AArch64 needs the last two besides.
+var Packages = []string{"qemu-system-x86", "qemu-utils", "qemu-block-extra", "ovmf", "seabios", "ipxe-qemu", "qemu-system-arm", "qemu-efi-aarch64"}
 
 // Firmware is what runs before the operating system.
 type Firmware string
@@ -46,6 +48,8 @@ type Config struct {
 	// Dir is the machine's own folder, made if missing.
 	Dir      string   `json:"dir"`
 	Firmware Firmware `json:"firmware"`
+	// Arch is the processor's architecture; empty means X8664. A machine of AArch64 has UEFI firmware without secure boot.
+	Arch Arch `json:"arch,omitempty"`
 	// MAC is the network card's address, Tap the device it is plugged into. With
 	// an empty Tap the machine has no network.
 	MAC string `json:"mac"`
@@ -56,8 +60,10 @@ type Config struct {
 	DiskMiB    int        `json:"disk_mib"`
 	DiskFormat DiskFormat `json:"disk_format"`
 	DiskSerial string     `json:"disk_serial"`
-	// DefaultBoot is tried first when nothing overrides it; empty means Disk. The
-	// other device is tried next.
+	// Diskless is a machine without any disk: the fields of a disk are empty then.
+	Diskless bool `json:"diskless,omitempty"`
+	// DefaultBoot is tried first when nothing overrides it; empty means Disk, or
+	// Network without one. The other device is tried next.
 	DefaultBoot string `json:"default_boot"`
 	// BootByVariables leaves the order to the UEFI variables, as on a real board:
 	// BootOrder, BootNext and what the guest writes there. DefaultBoot is the order
@@ -68,11 +74,13 @@ type Config struct {
 	// whether it does.
 	SecureBoot bool `json:"secure_boot,omitempty"`
 	// VariablesFrom is the variable store that a new machine gets a copy of; empty
-	// is OVMF's empty one.
+	// is the firmware's empty one.
 	VariablesFrom string `json:"variables_from,omitempty"`
 	// KeysFrom is the variable store with the factory's keys of secure boot, which a
 	// reset of the keys brings back; empty is Debian's, with Microsoft's keys.
 	KeysFrom string `json:"keys_from,omitempty"`
+	// USBStick: the machine's BMC has a second virtual drive, which the machine sees as a USB stick while an image is in it.
+	USBStick bool `json:"usb_stick,omitempty"`
 	// What DMI says about the machine.
 	UUID         string `json:"uuid"`
 	Manufacturer string `json:"manufacturer"`
@@ -107,6 +115,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Firmware != UEFI && c.Firmware != BIOS {
 		return c, fmt.Errorf("machine %s: firmware %q is neither uefi nor bios", c.Name, c.Firmware)
 	}
+	if c.Arch == "" {
+		c.Arch = X8664
+	}
+	if err := c.checkArch(); err != nil {
+		return c, fmt.Errorf("machine %s: %w", c.Name, err)
+	}
 	if c.Firmware != UEFI && (c.BootByVariables || c.SecureBoot || c.VariablesFrom != "") {
 		return c, fmt.Errorf("machine %s: only UEFI firmware has variables and secure boot", c.Name)
 	}
@@ -125,29 +139,14 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.DiskSerial) > 20 {
 		return c, fmt.Errorf("machine %s: disk serial %q is longer than virtio's 20 bytes", c.Name, c.DiskSerial)
 	}
-	if c.DiskSerial == "" {
-		c.DiskSerial = c.Name[:min(len(c.Name), 15)] + "-disk"
-	}
 	if c.MemoryMiB == 0 {
 		c.MemoryMiB = 1024
 	}
-	if c.DiskMiB == 0 {
-		c.DiskMiB = 4096
-	}
-	if c.DiskFormat == "" {
-		c.DiskFormat = Raw
-	}
-	if c.DiskFormat != Raw && c.DiskFormat != QCOW2 {
-		return c, fmt.Errorf("machine %s: disk format %q is neither raw nor qcow2", c.Name, c.DiskFormat)
-	}
-	if c.DefaultBoot == "" {
-		c.DefaultBoot = Disk
-	}
-	if c.DefaultBoot != Disk && c.DefaultBoot != Network {
-		return c, fmt.Errorf("machine %s: default boot device %q is neither disk nor network", c.Name, c.DefaultBoot)
+	if c, err = c.withDisk(); err != nil {
+		return c, fmt.Errorf("machine %s: %w", c.Name, err)
 	}
 	if c.Firmware == UEFI && c.VariablesFrom == "" {
-		c.VariablesFrom = ovmfVars
+		c.VariablesFrom = c.board().variables
 	}
 	if c.SecureBoot && c.KeysFrom == "" {
 		c.KeysFrom = ovmfKeys
@@ -168,10 +167,45 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// withDisk checks and completes what is said of the disk, or that there is none.
+func (c Config) withDisk() (Config, error) {
+	if c.Diskless {
+		if c.DiskMiB != 0 || c.DiskFormat != "" || c.DiskSerial != "" || c.DefaultBoot == Disk {
+			return c, errors.New("it has no disk, and its disk's size, format or serial is given, or it boots from one")
+		}
+		c.DefaultBoot = Network
+		return c, nil
+	}
+	if c.DiskSerial == "" {
+		c.DiskSerial = c.Name[:min(len(c.Name), 15)] + "-disk"
+	}
+	if c.DiskMiB == 0 {
+		c.DiskMiB = 4096
+	}
+	if c.DiskFormat == "" {
+		c.DiskFormat = Raw
+	}
+	if c.DiskFormat != Raw && c.DiskFormat != QCOW2 {
+		return c, fmt.Errorf("disk format %q is neither raw nor qcow2", c.DiskFormat)
+	}
+	if c.DefaultBoot == "" {
+		c.DefaultBoot = Disk
+	}
+	if c.DefaultBoot != Disk && c.DefaultBoot != Network {
+		return c, fmt.Errorf("default boot device %q is neither disk nor network", c.DefaultBoot)
+	}
+	return c, nil
+}
+
 // boots says why the machine cannot be told to boot a device, nil if it can.
 func (c Config) boots(device string) error {
 	switch device {
-	case Network, Disk, Media:
+	case Disk:
+		if c.Diskless {
+			return ErrNoDisk
+		}
+		return nil
+	case Network, Media:
 		return nil
 	case HTTP:
 		return c.networkByVariables()

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// DiskPath is the file that holds the disk. Touch it only while the machine is off.
+// DiskPath is the file that holds the disk, if the machine has one. Touch it only while the machine is off.
 func (m *Machine) DiskPath() string { return filepath.Join(m.cfg.Dir, diskFile) }
 
 // prepare makes what the folder lacks: disk and firmware variables.
@@ -19,11 +19,11 @@ func (m *Machine) prepare() error {
 	}
 	if m.cfg.Firmware == UEFI {
 		if err := m.makeVariables(); err != nil {
-			return fmt.Errorf("UEFI variables (package ovmf): %w", err)
+			return fmt.Errorf("UEFI variables (package %s): %w", m.cfg.board().firmwarePackage, err)
 		}
 	}
 	disk := m.DiskPath()
-	if _, err := os.Stat(disk); err == nil {
+	if _, err := os.Stat(disk); err == nil || m.cfg.Diskless {
 		return nil
 	}
 	if m.cfg.DiskFormat == Raw {

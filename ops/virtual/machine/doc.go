@@ -1,5 +1,5 @@
 // Package machine is one computer of the virtual rack: a QEMU process with real
-// firmware (OVMF or SeaBIOS), a network card, a disk and a serial console.
+// firmware (OVMF, SeaBIOS or, on arm64, AAVMF), a network card, a disk and a serial console.
 //
 // It owns the machine's folder: disk, firmware variables, serial log, power and boot
 // state, what management has set for the next start. It may import ops/virtual/uefivars, and its own client for QMP.

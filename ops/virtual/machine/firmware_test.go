@@ -334,8 +334,8 @@ func certificate(t *testing.T) []byte {
 	return der
 }
 
-// target serves a disk by tgtd, a foreign iSCSI target. It asks for no CHAP: tgtd
-// 1.0.85 has no room for the answer of 32 bytes that this firmware gives.
+// target serves a disk by tgtd, a foreign iSCSI target. It asks for no CHAP: this firmware proves itself by
+// SHA-256, and tgtd 1.0.85 takes the number of that algorithm for SHA-1.
 func target(t *testing.T, ns *netns.Namespace, name, disk string) {
 	t.Helper()
 	control := fmt.Sprint(os.Getpid() % 32000) // names tgtd's control socket

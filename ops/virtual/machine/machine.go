@@ -160,6 +160,9 @@ func (m *Machine) Interrupt(ctx context.Context) error {
 		if m.proc == nil {
 			return ErrOff
 		}
+		if m.cfg.Arch == AArch64 {
+			return ErrNoInterrupt
+		}
 		return m.proc.client.Execute(ctx, "inject-nmi", nil, nil)
 	})
 }
@@ -246,12 +249,13 @@ func (m *Machine) start(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("boot device %s: %w", m.state.Override, err), m.saveState())
 		}
 	}
-	p, err := spawn(ctx, m.cfg, first, m.state.Medium != "")
+	m.state.Console = m.Serial(-1).Offset()
+	p, err := spawn(ctx, m.cfg, first, m.waits())
 	if err != nil {
 		return errors.Join(err, m.saveState()) // what was staged may be written
 	}
 	m.state.On, m.state.PID = true, p.cmd.Process.Pid
-	if m.state.Medium != "" {
+	if m.waits() {
 		// Another controller may have to go on from here.
 		err := m.saveState()
 		if err == nil {

@@ -76,19 +76,31 @@ func checkMedium(image string) error {
 	return nil
 }
 
-// load puts the medium into the drive of a QEMU that is paused, and lets it go on. As a
+// waits reports whether the machine has media when it starts, for which QEMU waits.
+func (m *Machine) waits() bool { return m.state.Medium != "" || m.state.Stick != "" }
+
+// load puts the media into the drives of a QEMU that is paused, and lets it go on. As a
 // real board does, the machine starts without a medium that cannot be read. The
 // caller holds mu.
 func (m *Machine) load(ctx context.Context, p *process) error {
-	m.state.MediumProblem = ""
-	err := p.insert(ctx, m.state.Medium)
-	var said *unreadableError
-	switch {
-	case errors.As(err, &said):
-		m.cfg.Log.Warn("the machine starts with an empty drive", "error", err)
-		m.state.MediumProblem = err.Error()
-	case err != nil:
-		return err
+	m.state.MediumProblem, m.state.StickProblem = "", ""
+	for _, d := range []struct {
+		image   string
+		problem *string
+		into    func(context.Context, string) error
+	}{{m.state.Medium, &m.state.MediumProblem, p.insert}, {m.state.Stick, &m.state.StickProblem, p.plug}} {
+		if d.image == "" {
+			continue
+		}
+		err := d.into(ctx, d.image)
+		var said *unreadableError
+		switch {
+		case errors.As(err, &said):
+			m.cfg.Log.Warn("the machine starts with an empty drive", "error", err)
+			*d.problem = err.Error()
+		case err != nil:
+			return err
+		}
 	}
 	if err := p.client.Execute(ctx, "cont", nil, nil); err != nil {
 		return fmt.Errorf("starting the machine's processor: %w", err)
@@ -128,6 +140,11 @@ func (p *process) insert(ctx context.Context, image string) error {
 	}
 	err = p.client.Execute(ctx, "blockdev-change-medium", map[string]any{
 		"id": driveID, "filename": "json:" + string(options), "read-only-mode": "read-only", "force": true}, nil)
+	return unreadable(err, scheme, string(options))
+}
+
+// unreadable is an error of QEMU's about an image that was to be opened with those options; others stay as they are.
+func unreadable(err error, scheme, options string) error {
 	said, is := errors.AsType[*qmp.Error](err)
 	if !is {
 		return err
@@ -137,7 +154,7 @@ func (p *process) insert(ctx context.Context, image string) error {
 		reason = "this QEMU has no driver for " + scheme + " (Debian's package qemu-block-extra)"
 	}
 	// The URL may name who is allowed to read.
-	return &unreadableError{strings.NewReplacer(string(options), "the image", image, "the image").Replace(reason)}
+	return &unreadableError{strings.NewReplacer(options, "the image", urlIn(options), "the image").Replace(reason)}
 }
 
 func (p *process) eject(ctx context.Context) error {
@@ -145,4 +162,15 @@ func (p *process) eject(ctx context.Context) error {
 		return err
 	}
 	return p.client.Execute(ctx, "blockdev-close-tray", map[string]any{"id": driveID}, nil)
+}
+
+// urlIn is the URL in the options of an image.
+func urlIn(options string) string {
+	var o struct {
+		File struct{ URL string }
+	}
+	if json.Unmarshal([]byte(options), &o) != nil || o.File.URL == "" {
+		return options
+	}
+	return o.File.URL
 }

@@ -95,7 +95,7 @@ func spawn(ctx context.Context, cfg Config, first string, paused bool) (*process
 	defer log.Close()
 
 	// ExtraFiles are numbered from 3. The machine is to outlive ctx.
-	cmd := cfg.Command(context.WithoutCancel(ctx), qemuBinary, cfg.arguments(first, paused, 3)...)
+	cmd := cfg.Command(context.WithoutCancel(ctx), cfg.board().qemu, cfg.arguments(first, paused, 3)...)
 	cmd.Dir = cfg.Dir
 	cmd.ExtraFiles = []*os.File{listener, lock}
 	cmd.Stdout, cmd.Stderr = log, log

@@ -17,12 +17,17 @@ type state struct {
 	Once bool `json:"once,omitempty"`
 	// PID is the last QEMU process: for a machine that no longer answers.
 	PID int `json:"pid,omitempty"`
+	// Console is where the serial log was when the firmware started last.
+	Console int64 `json:"console,omitempty"`
 	// HTTPBootURI is what the boot device HTTP is.
 	HTTPBootURI string `json:"http_boot_uri,omitempty"`
 	// Medium is the URL of the image in the CD drive; empty is none. MediumProblem is
 	// why the last start did not find it.
 	Medium        string `json:"medium,omitempty"`
 	MediumProblem string `json:"medium_problem,omitempty"`
+	// Stick is the URL of the image in the USB stick, StickProblem as MediumProblem.
+	Stick        string `json:"stick,omitempty"`
+	StickProblem string `json:"stick_problem,omitempty"`
 	// SecureBootNow is whether the firmware enforced secure boot at its last start.
 	SecureBootNow bool   `json:"secure_boot_now,omitempty"`
 	Staged        staged `json:"staged,omitzero"`

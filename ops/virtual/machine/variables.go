@@ -19,10 +19,14 @@ import (
 var (
 	// ErrNoVariables is returned for firmware that has no UEFI variables.
 	ErrNoVariables error = refused{errors.New("the firmware is not UEFI")}
+	// ErrNoInterrupt is returned for a machine whose board has no non-maskable interrupt.
+	ErrNoInterrupt error = refused{errors.New("the machine's board has no non-maskable interrupt")}
 	// ErrOrderByQEMU is returned where a boot order in the variables would not hold.
 	ErrOrderByQEMU error = refused{errors.New("QEMU decides the boot order; the machine has to boot by variables")}
 	// ErrNoSecureBoot is returned for firmware that does not know secure boot.
 	ErrNoSecureBoot error = refused{errors.New("the firmware has no secure boot")}
+	// ErrNoDisk is returned for a machine without a disk.
+	ErrNoDisk error = refused{errors.New("the machine has no disk")}
 	// ErrNoCard is returned for a machine without a network.
 	ErrNoCard error = refused{errors.New("the machine has no network card")}
 )
@@ -61,6 +65,9 @@ func (m *Machine) HTTPOption(uri string) uefivars.LoadOption {
 
 // MediaOption is the boot option for the CD drive.
 func (m *Machine) MediaOption() uefivars.LoadOption {
+	if m.cfg.Arch == AArch64 {
+		return m.cfg.option(mediaDescription, uefivars.PCIRoot(0), uefivars.PCI(usbSlot, 0), uefivars.USB(0, 0))
+	}
 	return m.cfg.option(mediaDescription, uefivars.PCIRoot(0), uefivars.PCI(sataSlot, sataFunction), uefivars.SATA(drivePort))
 }
 
@@ -268,18 +275,22 @@ func forget(s *uefivars.Store, o uefivars.LoadOption) error {
 // decide, it has the default order.
 func (m *Machine) makeVariables() error {
 	path := filepath.Join(m.cfg.Dir, varsFile)
-	if !m.cfg.BootByVariables {
+	if !m.cfg.BootByVariables && m.cfg.VariablesFrom != "" {
 		return copyOnce(m.cfg.VariablesFrom, path)
 	}
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	s, err := uefivars.ReadFile(m.cfg.VariablesFrom)
+	s, err := m.cfg.newVariables()
 	if err != nil {
 		return err
 	}
+	if !m.cfg.BootByVariables {
+		return s.WriteFile(path)
+	}
 	options := []uefivars.LoadOption{m.device(m.cfg.DefaultBoot)}
 	switch {
+	case m.cfg.Diskless:
 	case m.cfg.DefaultBoot == Network:
 		options = append(options, m.DiskOption())
 	case m.cfg.Tap != "":
@@ -289,4 +300,12 @@ func (m *Machine) makeVariables() error {
 		return fmt.Errorf("the default boot order: %w", err)
 	}
 	return s.WriteFile(path)
+}
+
+// newVariables is the store of a new machine.
+func (c Config) newVariables() (*uefivars.Store, error) {
+	if c.VariablesFrom == "" {
+		return uefivars.Flash(aavmfFlashSize)
+	}
+	return uefivars.ReadFile(c.VariablesFrom)
 }

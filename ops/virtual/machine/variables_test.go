@@ -189,3 +189,55 @@ func TestBootIndexes(t *testing.T) {
 		}
 	}
 }
+
+// A machine without a disk has none in QEMU's words, in its folder and in its boot order, and is not told to boot one.
+func TestAMachineWithoutADisk(t *testing.T) {
+	dir := t.TempDir()
+	m := open(t, Config{Name: "bare", Dir: dir, Firmware: UEFI, Tap: "tap0", MAC: testMAC, Diskless: true, BootByVariables: true})
+	if order, _ := wanted(t, m); !slices.Equal(order, []string{networkDescription}) {
+		t.Errorf("its boot order is %q", order)
+	}
+	if args := strings.Join(m.cfg.arguments(Network, false, 3), " "); strings.Contains(args, "virtio-blk") || strings.Contains(args, "drive=disk") {
+		t.Errorf("QEMU is told of a disk: %s", args)
+	}
+	if _, err := os.Stat(m.DiskPath()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folder has a disk (%v)", err)
+	}
+	if err := m.SetBootOverride(Disk, true); !errors.Is(err, ErrNoDisk) {
+		t.Errorf("told to boot its disk: %v", err)
+	}
+	for _, c := range []Config{{DiskMiB: 1}, {DiskFormat: Raw}, {DiskSerial: "s"}, {DefaultBoot: Disk}} {
+		c.Name, c.Dir, c.Firmware, c.Diskless = "bare", dir, UEFI, true
+		if _, err := c.withDefaults(); err == nil || !strings.Contains(err.Error(), "it has no disk") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// What the firmware writes to its console at this start tells how far it is. What it wrote at an earlier one does not.
+func TestProgress(t *testing.T) {
+	if _, err := open(t, Config{Name: "b", Dir: t.TempDir(), Firmware: BIOS}).Progress(); !errors.Is(err, ErrNoProgress) {
+		t.Errorf("BIOS: %v", err)
+	}
+	m := open(t, Config{Name: "u", Dir: t.TempDir(), Firmware: UEFI})
+	if far, err := m.Progress(); far != Off || err != nil {
+		t.Errorf("off: %v, %v", far, err)
+	}
+	m.proc = &process{}
+	defer func() { m.proc = nil }()
+	for _, c := range []struct {
+		console string
+		from    int64
+		want    Progress
+	}{{"", 0, InFirmware}, {"BdsDxe: starting Boot0001", 30, InFirmware}, {"Virtual\r\nBdsDxe: loading Boot0001 \"x\"", 0, Booting}} {
+		m.state.Console = c.from
+		if c.console != "" {
+			if err := os.WriteFile(m.Serial(0).Path(), []byte(c.console), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if far, err := m.Progress(); far != c.want || err != nil {
+			t.Errorf("%q from %d: %v, %v; want %v", c.console, c.from, far, err, c.want)
+		}
+	}
+}

@@ -9,15 +9,18 @@
 package partitionimage
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/protocol/filelock"
@@ -74,7 +77,7 @@ func Build(ctx context.Context, cache string, s Style) (Image, error) {
 		return Image{}, fmt.Errorf("building partition image %s: %w", s, err)
 	}
 	defer unlock()
-	tree := filepath.Join(cache, "tree-"+short(treeScript)+".tar")
+	tree := treeIn(cache)
 	i := Image{Path: filepath.Join(cache, fmt.Sprintf("%s-%s.raw.zst", s, short(append(treeScript, imageScript...)))), Bytes: DebianBytes}
 	if s == RPM {
 		i.Bytes = RPMBytes
@@ -92,6 +95,37 @@ func Build(ctx context.Context, cache string, s Style) (Image, error) {
 	i.SHA256 = hex.EncodeToString(digest[:])
 	return i, nil
 }
+
+// BootFiles are the kernel and the initramfs of the system that all images hold, for machines that load them by the network. Build has
+// filled the cache before.
+func BootFiles(cache string) (kernel, initramfs []byte, err error) {
+	f, err := os.Open(treeIn(cache))
+	if err != nil {
+		return nil, nil, fmt.Errorf("kernel and initramfs of a partition image: %w", err)
+	}
+	defer f.Close()
+	for r := tar.NewReader(f); kernel == nil || initramfs == nil; {
+		h, err := r.Next()
+		if err != nil {
+			return nil, nil, fmt.Errorf("kernel and initramfs of a partition image, in %s: %w", f.Name(), err)
+		}
+		name := strings.TrimPrefix(h.Name, "./")
+		switch {
+		case h.Typeflag != tar.TypeReg:
+		case strings.HasPrefix(name, "boot/vmlinuz-"):
+			kernel, err = io.ReadAll(r)
+		case strings.HasPrefix(name, "boot/initrd.img-"):
+			initramfs, err = io.ReadAll(r)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s of %s: %w", name, f.Name(), err)
+		}
+	}
+	return kernel, initramfs, nil
+}
+
+// treeIn is the file of the installed system in a cache folder.
+func treeIn(cache string) string { return filepath.Join(cache, "tree-"+short(treeScript)+".tar") }
 
 // short names what is made by a script.
 func short(script []byte) string {

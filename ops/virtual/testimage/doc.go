@@ -1,13 +1,13 @@
 // Package testimage builds the operating system that the virtual rack deploys: a
 // whole-disk image that boots under UEFI and BIOS alike, prints the instance's
-// marker on the serial console and stays (see its init).
+// marker on the serial console and stays (see its init). That of arm64 boots under UEFI.
 //
 // It owns the image's layout and the folder it builds into. It may import
-// ops/debkernel and ops/initramfs; its init imports nothing of the project.
+// ops/debkernel, ops/initramfs and ops/uki; its init imports nothing of the project.
 //
 // Invariants:
 //
-//   - the same init, kernel and GRUB give the same bytes: names, times and
+//   - the same init, kernel and GRUB, or stub on arm64, give the same bytes: names, times and
 //     identifiers are fixed, so a digest that a node carries stays valid;
 //   - what Images names is whole: files appear by rename, the stamp that vouches
 //     for them is written last, and a lock keeps builders apart;

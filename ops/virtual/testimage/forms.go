@@ -32,7 +32,7 @@ func finish(ctx context.Context, scratch, out string) (Images, error) {
 	if err := os.RemoveAll(filepath.Join(out, stampName)); err != nil {
 		return Images{}, err
 	}
-	images := Images{VirtualSize: diskSize}
+	var images Images
 	for name, f := range map[string]*File{rawName: &images.Raw, qcow2Name: &images.QCOW2, zstdName: &images.RawZstd} {
 		var err error
 		if *f, err = describe(filepath.Join(scratch, name)); err != nil {
@@ -43,6 +43,7 @@ func finish(ctx context.Context, scratch, out string) (Images, error) {
 			return Images{}, err
 		}
 	}
+	images.VirtualSize = images.Raw.Size
 	return images, nil
 }
 

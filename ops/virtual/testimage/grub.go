@@ -19,7 +19,7 @@ terminal_input serial
 terminal_output serial
 echo
 echo "IRONYARD-GRUB $grub_platform"
-linux /vmlinuz console=ttyS0,115200 quiet
+linux /vmlinuz console=ttyS0,115200 quiet cryptomgr.notests
 initrd /initrd
 boot
 `

@@ -22,7 +22,7 @@ type stamp struct {
 	Images Images `json:"images"`
 }
 
-// inputs is a digest of all that decides on the image's bytes.
+// inputs is a digest of all that decides on the bytes of an image of amd64.
 func inputs(ctx context.Context, init []byte, kernelVersion string) (string, error) {
 	grub, err := run(ctx, "", "grub-mkimage", "--version")
 	if err != nil {

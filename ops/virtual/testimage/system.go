@@ -19,15 +19,16 @@ const (
 )
 
 // modules are what the instance needs of its kernel: the disk, the file systems of
-// config drives with their character sets, and the power button.
-var modules = []string{"virtio_pci", "virtio_blk", "isofs", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859_1", "nls_utf8", "button", "evdev"}
+// config drives with their character sets, the power button, and what firmware tells
+// of an iSCSI disk that it boots from.
+var modules = []string{"virtio_pci", "virtio_blk", "isofs", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859_1", "nls_utf8", "button", "evdev", "iscsi_ibft"}
 
 // readInit returns the program that becomes process 1: the given one, or one built
-// from this project's source.
-func readInit(ctx context.Context, given, scratch string) ([]byte, error) {
+// from this project's source for an architecture.
+func readInit(ctx context.Context, given, arch, scratch string) ([]byte, error) {
 	if given == "" {
 		given = filepath.Join(scratch, "init")
-		if err := compile(ctx, given); err != nil {
+		if err := compile(ctx, arch, given); err != nil {
 			return nil, err
 		}
 	}
@@ -40,22 +41,22 @@ func readInit(ctx context.Context, given, scratch string) ([]byte, error) {
 
 // compile builds the init so that its bytes depend on the source and the compiler
 // alone: no paths, no build id, no mention of the commit.
-func compile(ctx context.Context, to string) error {
-	root, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", module)
+func compile(ctx context.Context, arch, to string) error {
+	root, err := goCommand(ctx, "", arch, "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return fmt.Errorf("finding the source of the image's init (run inside the project's folder, or give Options.Init): %w", err)
 	}
-	_, err = goCommand(ctx, strings.TrimSpace(root), "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", to, initPackage)
+	_, err = goCommand(ctx, strings.TrimSpace(root), arch, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", to, initPackage)
 	if err != nil {
 		return fmt.Errorf("building the image's init: %w", err)
 	}
 	return nil
 }
 
-func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+func goCommand(ctx context.Context, dir, arch string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {

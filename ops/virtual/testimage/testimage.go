@@ -19,13 +19,21 @@ var Packages = append([]string{
 // come hostname=, uuid= and root=.
 const Marker = "IRONYARD-INSTANCE-UP"
 
+// Architectures that there are images for, as Debian and Go name them.
+const (
+	AMD64 = "amd64"
+	ARM64 = "arm64"
+)
+
 // Options says where Build works.
 type Options struct {
+	// Arch is the machines' architecture; empty: AMD64.
+	Arch string
 	// CacheDir is where debkernel keeps kernel packages.
 	CacheDir string
-	// OutDir receives the image's files. It is the package's own.
+	// OutDir receives the image's files. It is the package's own, and holds the image of one architecture.
 	OutDir string
-	// Init is a built init; empty means to build it, for which the working directory
+	// Init is a built init of that architecture; empty means to build it, for which the working directory
 	// must be in the project's module and the go command in PATH.
 	Init string
 }
@@ -81,15 +89,11 @@ func build(ctx context.Context, o Options) (Images, error) {
 	}
 	defer os.RemoveAll(scratch)
 
-	kernel, err := debkernel.Fetch(ctx, o.CacheDir, debkernel.Cloud)
+	what, err := o.parts(ctx, scratch)
 	if err != nil {
 		return Images{}, err
 	}
-	init, err := readInit(ctx, o.Init, scratch)
-	if err != nil {
-		return Images{}, err
-	}
-	key, err := inputs(ctx, init, kernel.Version)
+	key, err := what.inputs(ctx)
 	if err != nil {
 		return Images{}, err
 	}
@@ -98,7 +102,7 @@ func build(ctx context.Context, o Options) (Images, error) {
 	}
 
 	raw := filepath.Join(scratch, rawName)
-	if err := writeDisk(ctx, scratch, raw, init, kernel); err != nil {
+	if err := what.write(ctx, scratch, raw); err != nil {
 		return Images{}, err
 	}
 	images, err := finish(ctx, scratch, out)
@@ -106,4 +110,22 @@ func build(ctx context.Context, o Options) (Images, error) {
 		return Images{}, err
 	}
 	return images, writeStamp(out, key, images)
+}
+
+// parts are what an image is made of.
+type parts interface {
+	// inputs is a digest of all that decides on the image's bytes.
+	inputs(ctx context.Context) (string, error)
+	// write makes the raw image at path.
+	write(ctx context.Context, scratch, path string) error
+}
+
+func (o Options) parts(ctx context.Context, scratch string) (parts, error) {
+	switch o.Arch {
+	case "", AMD64:
+		return readX64(ctx, o, scratch)
+	case ARM64:
+		return readARM64(ctx, o, scratch)
+	}
+	return nil, fmt.Errorf("there is none for architecture %q: give %s or %s", o.Arch, AMD64, ARM64)
 }

@@ -31,10 +31,21 @@ func cache() string {
 // shared returns the image from the shared cache.
 func shared(t *testing.T) Images { t.Helper(); return buildIn(t, filepath.Join(cache(), "image")) }
 
-func buildIn(t *testing.T, dir string) Images {
+func buildIn(t *testing.T, dir string) Images { t.Helper(); return buildFor(t, "", dir) }
+
+// sharedARM64 is the image of arm64 from the shared cache.
+func sharedARM64(t *testing.T) Images {
+	t.Helper()
+	if os.Getenv("IRONYARD_E2E") == "" {
+		t.Skip("NOT RUN: fetches Debian's kernel of arm64; set IRONYARD_E2E=1")
+	}
+	return buildFor(t, ARM64, filepath.Join(cache(), "image-arm64"))
+}
+
+func buildFor(t *testing.T, arch, dir string) Images {
 	t.Helper()
 	started := time.Now()
-	images, err := Build(t.Context(), Options{CacheDir: filepath.Join(cache(), "kernel"), OutDir: dir})
+	images, err := Build(t.Context(), Options{Arch: arch, CacheDir: filepath.Join(cache(), "kernel"), OutDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +54,14 @@ func buildIn(t *testing.T, dir string) Images {
 }
 
 func TestSameBytesEachTime(t *testing.T) {
+	t.Run("amd64", func(t *testing.T) { sameBytes(t, shared(t), "") })
+	t.Run("arm64", func(t *testing.T) { sameBytes(t, sharedARM64(t), ARM64) })
+}
+
+// sameBytes builds an image a second time, which must be the first.
+func sameBytes(t *testing.T, first Images, arch string) {
 	dir := t.TempDir()
-	first, second := shared(t), buildIn(t, dir)
+	second := buildFor(t, arch, dir)
 	for _, pair := range [][2]File{{first.Raw, second.Raw}, {first.QCOW2, second.QCOW2}, {first.RawZstd, second.RawZstd}} {
 		got, err := describe(pair[1].Path)
 		if err != nil || got != pair[1] {
@@ -118,7 +135,14 @@ func TestConcurrentBuilders(t *testing.T) {
 // What the agent relies on: both boot partitions by type, no config-2, a table that
 // may grow.
 func TestPartitions(t *testing.T) {
-	f, err := os.Open(shared(t).Raw.Path)
+	t.Run("amd64", func(t *testing.T) {
+		partitionsAre(t, shared(t), "bios-boot 21686148-6449-6E6F-744E-656564454649, esp "+partition.TypeESP)
+	})
+	t.Run("arm64", func(t *testing.T) { partitionsAre(t, sharedARM64(t), "esp "+partition.TypeESP) })
+}
+
+func partitionsAre(t *testing.T, images Images, want string) {
+	f, err := os.Open(images.Raw.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +152,14 @@ func TestPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
+	var end int64
 	for _, p := range table.Partitions() {
 		got = append(got, p.Label+" "+p.Type)
+		end = max(end, p.Start+p.Size)
 	}
-	want := "bios-boot 21686148-6449-6E6F-744E-656564454649, esp " + partition.TypeESP
+	if free := images.VirtualSize - end; free < mib {
+		t.Errorf("%d bytes behind the last partition are free, want %d", free, mib)
+	}
 	if table.Kind() != partition.GPT || strings.Join(got, ", ") != want {
 		t.Errorf("%s with %s, want %s", table.Kind(), got, want)
 	}
@@ -162,5 +190,12 @@ func TestPlaceLoader(t *testing.T) {
 		if err := placeLoader(boot, core, 2048); err == nil {
 			t.Errorf("%s accepted", name)
 		}
+	}
+}
+
+func TestNoImageForOtherArchitectures(t *testing.T) {
+	_, err := Build(t.Context(), Options{Arch: "riscv64", CacheDir: t.TempDir(), OutDir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), `none for architecture "riscv64"`) {
+		t.Errorf("%v", err)
 	}
 }

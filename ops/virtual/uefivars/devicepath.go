@@ -23,6 +23,7 @@ const (
 	hardware, pci                    = 1, 1
 	acpi, acpiDevice                 = 2, 1
 	messaging, mac, ipv4, uri        = 3, 11, 12, 24
+	usb                              = 5
 	ipv6, sata, iscsi                = 13, 18, 19
 	media, hardDrive, file           = 4, 1, 4
 	endOfPath, endOfWholePath        = 0x7f, 0xff
@@ -58,6 +59,9 @@ const directly = 0xffff
 func SATA(port uint16) Node {
 	return Node{messaging, sata, le.AppendUint16(le.AppendUint16(le.AppendUint16(nil, port), directly), 0)}
 }
+
+// USB is an interface of the device at a port of the USB controller before. Ports count from 0.
+func USB(port, number uint8) Node { return Node{messaging, usb, []byte{port, number}} }
 
 // URI is what the firmware fetches by HTTP through the node before.
 func URI(text string) Node { return Node{messaging, uri, []byte(text)} }
@@ -115,6 +119,8 @@ func (n Node) String() string {
 		return fmt.Sprintf("IPv6(%s)", netip.AddrFrom16([16]byte(n.Data[16:32])))
 	case kind == [2]byte{messaging, sata} && len(n.Data) == 6:
 		return fmt.Sprintf("Sata(0x%X,0x%X,0x%X)", le.Uint16(n.Data), le.Uint16(n.Data[2:]), le.Uint16(n.Data[4:]))
+	case kind == [2]byte{messaging, usb} && len(n.Data) == 2:
+		return fmt.Sprintf("USB(0x%X,0x%X)", n.Data[0], n.Data[1])
 	case kind == [2]byte{messaging, iscsi} && len(n.Data) >= 14:
 		return n.iscsi()
 	case kind == [2]byte{messaging, uri}:

@@ -1,4 +1,4 @@
-// Package uefivars reads and writes the variable store of OVMF, a file that holds
+// Package uefivars reads and writes the variable store of OVMF and, on arm64, AAVMF: a file that holds
 // what a real board keeps in flash: boot order, iSCSI targets, keys of secure boot.
 //
 // It owns the store's layout (edk2, MdeModulePkg/Include/Guid/VariableFormat.h) and

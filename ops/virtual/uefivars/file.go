@@ -28,6 +28,9 @@ func (s *Store) WriteFile(path string) error {
 	}
 	_, err = f.Write(s.image)
 	if err == nil {
+		err = f.Truncate(int64(len(s.image) + s.behind)) // zeros that take no room
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

@@ -1,6 +1,7 @@
 package uefivars
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ const (
 	storeHeader    = 28
 	variableHeader = 60
 	blockSize      = 4096
+	// flashBlock is the block of arm64 boards' flash.
+	flashBlock = 0x40000
 )
 
 const (
@@ -40,6 +43,18 @@ const (
 	stateDeleted           = 0xfd
 )
 
+// split returns the firmware volume of an image, and how many zeros are behind it: flash of arm64 boards is larger than the volume.
+func split(image []byte) (volume []byte, behind int) {
+	if len(image) < volumeHeader || le.Uint32(image[60:]) != flashBlock {
+		return image, 0
+	}
+	size := le.Uint64(image[32:])
+	if size > uint64(len(image)) || len(bytes.TrimLeft(image[size:], "\x00")) > 0 {
+		return image, 0
+	}
+	return image[:size], len(image) - int(size)
+}
+
 // checkLayout returns where the variables begin and where the store ends.
 func checkLayout(image []byte) (end int, err error) {
 	if len(image) < volumeHeader+storeHeader {
@@ -52,7 +67,7 @@ func checkLayout(image []byte) (end int, err error) {
 		return 0, fmt.Errorf("%w: no firmware volume", ErrLayout)
 	case le.Uint64(image[32:]) != uint64(len(image)):
 		return 0, fmt.Errorf("%w: a volume of %d bytes in a file of %d", ErrLayout, le.Uint64(image[32:]), len(image))
-	case le.Uint16(image[48:]) != volumeHeader, le.Uint32(image[60:]) != blockSize:
+	case le.Uint16(image[48:]) != volumeHeader, le.Uint32(image[60:]) != blockSize && le.Uint32(image[60:]) != flashBlock:
 		return 0, fmt.Errorf("%w: volume header of %d bytes, blocks of %d", ErrLayout, le.Uint16(image[48:]), le.Uint32(image[60:]))
 	}
 	sum := uint16(0)
@@ -121,7 +136,8 @@ func interrupted(image []byte, end int) bool {
 		if guidAt(image[at:]) != workingType {
 			continue
 		}
-		queue := image[at+header : at+blockSize]
+		size := min(le.Uint64(image[at+24:]), uint64(len(image)-at-header))
+		queue := image[at+header:][:size]
 		for len(queue) >= entry && queue[0]&1 == 0 { // allocated
 			if queue[0]&4 != 0 { // not complete
 				return true

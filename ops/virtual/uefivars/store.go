@@ -34,25 +34,28 @@ type Variable struct {
 
 // Store is a variable store in memory. Not safe for concurrent use.
 type Store struct {
-	image []byte
+	image []byte // of the firmware volume
 	end   int
+	// behind is how many zeros follow the volume.
+	behind int
 }
 
 // Parse reads the image of a variable store. Its error is ErrLayout for one that
 // this package does not know. The store has a copy of the image.
 func Parse(image []byte) (*Store, error) {
-	end, err := checkLayout(image)
+	volume, behind := split(image)
+	end, err := checkLayout(volume)
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := records(image, end); err != nil {
+	if _, _, err := records(volume, end); err != nil {
 		return nil, err
 	}
-	return &Store{image: bytes.Clone(image), end: end}, nil
+	return &Store{bytes.Clone(volume), end, behind}, nil
 }
 
 // Bytes returns a copy of the image.
-func (s *Store) Bytes() []byte { return bytes.Clone(s.image) }
+func (s *Store) Bytes() []byte { return append(bytes.Clone(s.image), make([]byte, s.behind)...) }
 
 // List returns all variables, in the order in which they were written.
 func (s *Store) List() []Variable {
@@ -122,9 +125,9 @@ func (s *Store) Delete(vendor uuid.UUID, name string) error {
 
 // check refuses what the firmware would refuse, or not find again.
 func (s *Store) check(v Variable) error {
-	// PcdMaxVariableSize of OvmfPkgX64.dsc, by the size of the flash.
+	// PcdMaxVariableSize of OvmfPkgX64.dsc, by the size of the flash, and of ArmVirtQemu.dsc.
 	largest := 0x8400
-	if s.end < 0x40000 {
+	if s.end < 0x40000 || le.Uint32(s.image[60:]) == flashBlock {
 		largest = 0x2000
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 )
 
 var vendor = uuid.MustParse("0e0d5bf2-9b1f-4a0e-8d0e-1f5f0c3a7b11")
@@ -334,5 +335,60 @@ func TestWhatFirmwareWrote(t *testing.T) {
 	}
 	if before, after := fmt.Sprint(s.List()), fmt.Sprint(compact.List()); before != after {
 		t.Errorf("compaction changes\n%s\nto\n%s", before, after)
+	}
+}
+
+// Blank flash of an arm64 board is laid out as Debian has laid out its own. The zeros behind the volume stay, and take no room in a file.
+func TestFlashOfARM64(t *testing.T) {
+	const size, debians = 64 << 20, "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd"
+	s, err := Flash(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "vars.fd")
+	if err := s.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Bytes()); n != size {
+		t.Errorf("the store has %d bytes, and the flash %d", n, size)
+	}
+	if err := s.Set(Variable{Vendor: vendor, Name: "B", Attributes: 7, Data: make([]byte, 0x2000)}); err == nil {
+		t.Error("a variable that the firmware does not read was set")
+	}
+	set(t, s, "A", "one")
+	if err := s.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = ReadFile(path); err != nil || get(t, s, "A") != "one" {
+		t.Fatalf("%v, %v", s, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil || st.Size != size || st.Blocks*512 > flashVolume+1<<20 {
+		t.Errorf("the file has %d bytes in %d blocks, %v", st.Size, st.Blocks, err)
+	}
+	raw, err := os.ReadFile(debians)
+	if err != nil {
+		t.Skipf("NOT RUN: %v (Debian's package qemu-efi-aarch64)", err)
+	}
+	if _, err := Parse(raw); err != nil {
+		t.Errorf("Debian's store: %v", err)
+	}
+	if ours := s.Bytes()[:volumeHeader+storeHeader]; !bytes.Equal(ours, raw[:len(ours)]) {
+		t.Errorf("headers\n%x, Debian's are\n%x", ours, raw[:len(ours)])
+	}
+	for what, spoil := range map[string]func(){
+		"something behind the volume": func() { raw[len(raw)-1] = 1 },
+		"a flash that is too small":   func() { raw = raw[:flashVolume-1] },
+	} {
+		spoil()
+		if _, err := Parse(raw); !errors.Is(err, ErrLayout) {
+			t.Errorf("%s: %v, want ErrLayout", what, err)
+		}
+	}
+	if _, err := Flash(flashVolume - 1); !errors.Is(err, ErrLayout) {
+		t.Errorf("a flash without room: %v, want ErrLayout", err)
 	}
 }

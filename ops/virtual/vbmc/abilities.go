@@ -110,6 +110,22 @@ type CHAP struct {
 	ReverseName, ReverseSecret string
 }
 
+// ProgressTeller is a Computer that tells how far its start has come.
+type ProgressTeller interface {
+	Progress() (Progress, error)
+}
+
+// Progress is how far a start has come, in Redfish's words.
+type Progress string
+
+// How far it may be (ComputerSystem.v1_13_0, BootProgressTypes).
+const (
+	NoProgress Progress = "None" // the computer is off
+	InFirmware Progress = "PCIResourceConfigStarted"
+	// PastFirmware: the firmware tries its boot options.
+	PastFirmware Progress = "SystemHardwareInitializationComplete"
+)
+
 // MediaDrive is a Computer with a CD drive. The drive of a BMC whose Computer has none
 // remembers an image and does nothing with it.
 type MediaDrive interface {
@@ -121,6 +137,14 @@ type MediaDrive interface {
 	InsertMedium(ctx context.Context, image string) error
 	// EjectMedium acts on a computer that is on, too. An empty drive is no error.
 	EjectMedium(ctx context.Context) error
+}
+
+// StickDrive is a Computer with a second drive, of a USB stick.
+type StickDrive interface {
+	// Stick is the image in the drive, as Medium is. The error is errors.ErrUnsupported for a Computer that has no such drive.
+	Stick() (image string, problem, err error)
+	InsertStick(ctx context.Context, image string) error
+	EjectStick(ctx context.Context) error
 }
 
 // able tells whether a Computer that implements an ability has it, by the error of the

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -45,7 +46,10 @@ type equipped struct {
 	lacks        error // why it has no ability at all
 	options      []BootOption
 	ordered      int
+	progress     Progress
 }
+
+func (e *equipped) Progress() (Progress, error) { return e.progress, e.lacks }
 
 func (e *equipped) BootOptions() ([]BootOption, int, error) { return e.options, e.ordered, e.lacks }
 func (e *equipped) OrderBoot(names []string) error {
@@ -119,6 +123,23 @@ func (e *equipped) InsertMedium(_ context.Context, image string) error {
 	return e.unreadable
 }
 func (e *equipped) EjectMedium(context.Context) error { e.image = ""; return nil }
+
+// withAStick is a computer whose BMC has a second drive.
+type withAStick struct {
+	equipped
+	stick string
+	none  error
+}
+
+func (s *withAStick) Stick() (string, error, error) { return s.stick, nil, s.none }
+func (s *withAStick) InsertStick(_ context.Context, image string) error {
+	if strings.HasPrefix(image, "ftp:") {
+		return no("it reads HTTP")
+	}
+	s.stick = image
+	return nil
+}
+func (s *withAStick) EjectStick(context.Context) error { s.stick = ""; return nil }
 
 func serveEquipped(t *testing.T) (*BMC, *equipped, string) {
 	t.Helper()
@@ -244,7 +265,7 @@ func TestWithoutAbilities(t *testing.T) {
 		}
 		for _, path := range []string{systemPath, chassisPath} {
 			text := ask(b, "GET", path, "").Body.String()
-			for _, word := range []string{"UefiHttp", "HttpBootUri", "BootOrder", "BootOptions", "SecureBoot", "NetworkAdapters"} {
+			for _, word := range []string{"UefiHttp", "HttpBootUri", "BootOrder", "BootOptions", "SecureBoot", "NetworkAdapters", "BootProgress"} {
 				if strings.Contains(text, word) {
 					t.Errorf("%s shows %s: %s", path, word, text)
 				}
@@ -545,5 +566,46 @@ func TestInsertMediaRefusals(t *testing.T) {
 	}
 	if w := ask(plain, "POST", cdPath+"/Actions/VirtualMedia.EjectMedia", ""); w.Code != 204 {
 		t.Errorf("eject without a body: %d %s", w.Code, w.Body)
+	}
+}
+
+// A BMC with a second drive lists it as a USB stick, and takes and gives its image back apart from that of the CD. One without has none.
+func TestStickDrive(t *testing.T) {
+	computer := &withAStick{}
+	b, err := New(Config{Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", MAC: "52:54:00:00:00:01"}, computer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert, eject := stickPath+"/Actions/VirtualMedia.InsertMedia", stickPath+"/Actions/VirtualMedia.EjectMedia"
+	if got := body(t, b, mediaPath); len(got["Members"].([]any)) != 2 {
+		t.Errorf("drives: %v", got["Members"])
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/a","MediaType":"CD"}`, 400, "MediaType")
+	refuses(t, b, "POST", insert, `{"Image":"ftp://x/a"}`, 400, "it reads HTTP")
+	if w := ask(b, "POST", insert, `{"Image":"http://x/c.img","MediaType":"USBStick"}`); w.Code != 204 || b.InsertedStick() != "http://x/c.img" || b.Inserted() != "" {
+		t.Fatalf("insert: %d %s; stick %q, CD %q", w.Code, w.Body, b.InsertedStick(), b.Inserted())
+	}
+	if got := body(t, b, stickPath); got["Inserted"] != true || got["Image"] != "http://x/c.img" || fmt.Sprint(got["MediaTypes"]) != "[USBStick]" {
+		t.Errorf("the stick: %v", got)
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/b.img"}`, 409, "eject it first")
+	if w := ask(b, "POST", eject, ""); w.Code != 204 || computer.stick != "" {
+		t.Errorf("eject: %d %s, %q", w.Code, w.Body, computer.stick)
+	}
+	computer.none = no("the machine has no USB stick")
+	if got := body(t, b, mediaPath); len(got["Members"].([]any)) != 1 || ask(b, "GET", stickPath, "").Code != 404 || ask(b, "POST", insert, `{"Image":"http://x/a"}`).Code != 404 {
+		t.Errorf("without a second drive: %v", got["Members"])
+	}
+}
+
+// A client reads how far the start has come.
+func TestBootProgress(t *testing.T) {
+	_, computer, c, s := connectEquipped(t)
+	for _, far := range []Progress{NoProgress, InFirmware, PastFirmware} {
+		computer.progress = far
+		now, err := redfish.GetComputerSystem(c, s.ODataID)
+		if err != nil || string(now.BootProgress.LastState) != string(far) {
+			t.Errorf("shown as %+v, %v, want %q", now, err, far)
+		}
 	}
 }

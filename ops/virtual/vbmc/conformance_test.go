@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestRedfishDriverConforms(t *testing.T) {
 		go func() {
 			served <- ServeMany(ctx, l, slog.New(slog.DiscardHandler), func(net.Addr) *BMC { return now.Load() })
 		}()
-		d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+		d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 10_000, Log: drivertest.Logger(t)})
 		t.Cleanup(func() {
 			before.Faults.Hang(false)
 			if err := d.Close(t.Context()); err != nil && t.Context().Err() == nil {
@@ -90,6 +91,17 @@ func TestRedfishDriverConforms(t *testing.T) {
 				return n
 			},
 			Corrected: func() *node.Document { return nodeWith("an0ther-pass") },
+			WhileRead: func(do func()) {
+				var once sync.Once
+				before.Faults.Spoil(func(r *http.Request) Spoilt {
+					if r.Method == http.MethodGet {
+						once.Do(do)
+					}
+					return Sound
+				})
+			},
+			Port:    func() string { _, port, _ := net.SplitHostPort(l.Addr().String()); return port },
+			Without: map[string]string{"Second": "a virtual BMC has one machine: rackd/driver/redfish has a BMC with two"},
 		}
 	})
 }

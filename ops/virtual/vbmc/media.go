@@ -4,16 +4,41 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 const mediaPath = managerPath + "/VirtualMedia"
 
-const cdPath = mediaPath + "/Cd"
+const (
+	cdPath    = mediaPath + "/Cd"
+	stickPath = mediaPath + "/UsbStick"
+)
+
+// slot is a virtual drive as the BMC has it.
+type slot struct {
+	path, id, name string
+	types          []string
+}
+
+var (
+	cdSlot    = slot{cdPath, "Cd", "Virtual CD", []string{"CD", "DVD"}}
+	stickSlot = slot{stickPath, "UsbStick", "Virtual USB Stick", []string{"USBStick"}}
+)
 
 // Inserted returns the URL of the image in the virtual CD drive, empty for none.
 func (b *BMC) Inserted() string {
 	image, _ := b.inside()
+	return image
+}
+
+// InsertedStick returns the URL of the image in the virtual USB stick, empty for none.
+func (b *BMC) InsertedStick() string {
+	d, ok := b.stickDrive()
+	if !ok {
+		return ""
+	}
+	image, _, _ := d.Stick()
 	return image
 }
 
@@ -27,13 +52,38 @@ func (b *BMC) inside() (image string, problem error) {
 	return b.medium, nil
 }
 
+func (b *BMC) stickDrive() (StickDrive, bool) {
+	d, ok := b.computer.(StickDrive)
+	if ok {
+		_, _, err := d.Stick()
+		ok = able(err)
+	}
+	return d, ok
+}
+
 func (b *BMC) cd() object {
 	image, problem := b.inside()
+	return cdSlot.show(image, problem)
+}
+
+// withStick answers 404 where the computer has no USB stick.
+func withStick(do func(b *BMC, d StickDrive, w http.ResponseWriter, r *http.Request)) handler {
+	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
+		d, ok := b.stickDrive()
+		if !ok {
+			notFound(w, r)
+			return
+		}
+		do(b, d, w, r)
+	}
+}
+
+func (s slot) show(image string, problem error) object {
 	o := object{
-		"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "", "WriteProtected": true, "ConnectedVia": "NotConnected", "Status": healthy(true),
+		"MediaTypes": s.types, "Inserted": image != "", "WriteProtected": true, "ConnectedVia": "NotConnected", "Status": healthy(true),
 		"Actions": object{
-			"#VirtualMedia.InsertMedia": object{"target": cdPath + "/Actions/VirtualMedia.InsertMedia"},
-			"#VirtualMedia.EjectMedia":  object{"target": cdPath + "/Actions/VirtualMedia.EjectMedia"},
+			"#VirtualMedia.InsertMedia": object{"target": s.path + "/Actions/VirtualMedia.InsertMedia"},
+			"#VirtualMedia.EjectMedia":  object{"target": s.path + "/Actions/VirtualMedia.EjectMedia"},
 		},
 	}
 	if image != "" {
@@ -44,7 +94,7 @@ func (b *BMC) cd() object {
 		o["Status"] = object{"State": "Enabled", "Health": "Critical", "Conditions": []object{{
 			"MessageId": registry + "OperationFailed", "Message": problem.Error(), "MessageArgs": []string{}, "Severity": "Critical"}}}
 	}
-	return resource(cdPath, "VirtualMedia.v1_3_2.VirtualMedia", "Cd", "Virtual CD", o)
+	return resource(s.path, "VirtualMedia.v1_3_2.VirtualMedia", s.id, s.name, o)
 }
 
 // Of the ways to bring an image to a drive (VirtualMedia.v1_3_2, TransferMethod), it is
@@ -52,12 +102,19 @@ func (b *BMC) cd() object {
 const stream = "Stream"
 
 func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request) {
+	if image, ok := cdSlot.asked(w, r); ok {
+		b.insert(w, r, image)
+	}
+}
+
+// asked is the image that an InsertMedia brings; not ok: it was refused.
+func (s slot) asked(w http.ResponseWriter, r *http.Request) (image string, ok bool) {
 	const action = "VirtualMedia.InsertMedia"
 	body, ok := decodeAction(w, r)
 	if !ok {
-		return
+		return "", false
 	}
-	var image, kind, protocol string
+	var kind, protocol string
 	inserted, protected, method := true, true, stream
 	e := body.parameters(action, map[string]any{"Image": &image, "Inserted": &inserted, "WriteProtected": &protected,
 		"MediaType": &kind, "TransferMethod": &method, "TransferProtocolType": &protocol}, "Image")
@@ -73,8 +130,8 @@ func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request) {
 		refuse("ActionParameterValueError", "The parameter Inserted of the action "+action+" has to be true: an image in the drive is connected.")
 	case !protected:
 		refuse("ActionParameterValueError", "The parameter WriteProtected of the action "+action+" has to be true: the drive does not write.")
-	case kind != "" && kind != "CD" && kind != "DVD":
-		refuse("ActionParameterValueNotInList", "The parameter MediaType of the action "+action+" is CD or DVD.")
+	case kind != "" && !slices.Contains(s.types, kind):
+		refuse("ActionParameterValueNotInList", "The parameter MediaType of the action "+action+" is "+strings.Join(s.types, " or ")+".")
 	case method != stream:
 		refuse("ActionParameterValueNotInList", "The parameter TransferMethod of the action "+action+" is "+stream+".")
 	case protocol != "" && !strings.EqualFold(protocol, u.Scheme):
@@ -82,13 +139,51 @@ func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request) {
 	}
 	if e != nil {
 		e.write(w)
+		return "", false
+	}
+	return image, true
+}
+
+// full refuses a medium for a drive that holds one.
+var full = refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medium: eject it first."}
+
+func (b *BMC) insertStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
+	image, ok := stickSlot.asked(w, r)
+	if !ok {
 		return
 	}
-	b.insert(w, r, image)
+	if inside, _, _ := d.Stick(); inside != "" {
+		full.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
+	defer cancel()
+	if err := d.InsertStick(ctx, image); err != nil {
+		b.refused(w, "ActionParameterValueError", "inserting the image", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (b *BMC) ejectStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
+	body, ok := decodeAction(w, r)
+	if !ok {
+		return
+	}
+	if e := body.parameters("VirtualMedia.EjectMedia", nil); e != nil {
+		e.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
+	defer cancel()
+	if err := d.EjectStick(ctx); err != nil {
+		b.refused(w, "ActionNotSupported", "ejecting the image", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (b *BMC) insert(w http.ResponseWriter, r *http.Request, image string) {
-	full := refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medium: eject it first."}
 	d, ok := b.computer.(MediaDrive)
 	if !ok {
 		b.mediumMu.Lock()

@@ -54,7 +54,6 @@ var routes = sync.OnceValue(func() http.Handler {
 		{rootPath + "/Managers", "ManagerCollection", managerPath},
 		{rootPath + "/Chassis", "ChassisCollection", chassisPath},
 		{systemPath + "/EthernetInterfaces", "EthernetInterfaceCollection", nicPath},
-		{mediaPath, "VirtualMediaCollection", cdPath},
 	} {
 		get(c.path, func(*BMC) object {
 			return collection(c.path, c.typ, strings.TrimSuffix(c.typ, "Collection")+" Collection", c.member)
@@ -65,6 +64,19 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", (*BMC).resetSystem)
 	get(nicPath, (*BMC).nic)
 	get(managerPath, (*BMC).manager)
+	get(mediaPath, func(b *BMC) object {
+		drives := []string{cdPath}
+		if _, has := b.stickDrive(); has {
+			drives = append(drives, stickPath)
+		}
+		return collection(mediaPath, "VirtualMediaCollection", "VirtualMedia Collection", drives...)
+	})
+	closed("GET", stickPath, withStick(func(_ *BMC, d StickDrive, w http.ResponseWriter, _ *http.Request) {
+		image, problem, _ := d.Stick()
+		write(w, http.StatusOK, stickSlot.show(image, problem))
+	}))
+	closed("POST", stickPath+"/Actions/VirtualMedia.InsertMedia", withStick((*BMC).insertStick))
+	closed("POST", stickPath+"/Actions/VirtualMedia.EjectMedia", withStick((*BMC).ejectStick))
 	get(cdPath, (*BMC).cd)
 	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
 	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)

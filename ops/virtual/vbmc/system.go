@@ -95,6 +95,11 @@ func (b *BMC) system() object {
 	if _, ok := b.secureBooter(); ok {
 		o["SecureBoot"] = link(secureBootPath)
 	}
+	if teller, ok := b.computer.(ProgressTeller); ok {
+		if far, err := teller.Progress(); err == nil {
+			o["BootProgress"] = object{"LastState": far}
+		}
+	}
 	return resource(systemPath, "ComputerSystem.v1_13_0.ComputerSystem", "1", b.cfg.Name, o)
 }
 
@@ -242,7 +247,7 @@ func (b *BMC) resetSystem(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
 	if err := action(ctx); err != nil {
-		b.failed(w, body.ResetType, err)
+		b.refused(w, "ActionNotSupported", body.ResetType, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

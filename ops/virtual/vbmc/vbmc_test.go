@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -211,6 +212,10 @@ func TestRefusals(t *testing.T) {
 	computer.err = errors.New("no fuse")
 	if w := ask(b, "POST", reset, `{"ResetType":"On"}`); w.Code != 500 || !strings.Contains(w.Body.String(), "no fuse") {
 		t.Errorf("failed action: %d %s", w.Code, w.Body)
+	}
+	computer.on, computer.err = true, fmt.Errorf("no such wire: %w", errors.ErrUnsupported)
+	if w := ask(b, "POST", reset, `{"ResetType":"Nmi"}`); w.Code != 400 || !strings.Contains(w.Body.String(), "no such wire") {
+		t.Errorf("an action that the computer cannot do: %d %s", w.Code, w.Body)
 	}
 }
 

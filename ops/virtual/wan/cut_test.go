@@ -59,7 +59,8 @@ func (f *fleet) ask(id, verb string) {
 	if err := f.Ask(f.t.Context(), id, verb, nil); err != nil {
 		f.t.Fatal(err)
 	}
-	if d := time.Since(began); d > time.Second {
+	// It does not wait for the site, for which central has 5 s. A host with slow disks may take a second to commit.
+	if d := time.Since(began); d > 3*time.Second {
 		f.t.Errorf("%s of node %s was accepted after %s", verb, id, d)
 	}
 }

@@ -33,6 +33,9 @@ func main() {
 	root := waitDisk()
 	watchPowerButton()
 	fmt.Println(marker(readConfigDrive(), root))
+	if told := bootTable("/sys/firmware/ibft"); told != "" {
+		fmt.Println(told)
+	}
 	for range time.Tick(heartbeat) {
 		fmt.Println("IRONYARD-INSTANCE-ALIVE")
 	}

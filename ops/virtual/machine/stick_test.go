@@ -1,0 +1,77 @@
+package machine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plugged reports whether QEMU has the stick.
+func (m *Machine) plugged(t *testing.T) bool {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var nodes []struct {
+		Name string `json:"node-name"`
+	}
+	if err := m.proc.client.Execute(t.Context(), "query-named-block-nodes", nil, &nodes); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Name == stickImage {
+			return true
+		}
+	}
+	return false
+}
+
+// A stick comes with the machine's start, to a machine that is on, and leaves it. One that cannot be read is an error, and none for
+// the start.
+func TestStick(t *testing.T) {
+	s, asked := images(t)
+	image, missing := s.URL+"/a.iso?token=hidden", s.URL+"/b.iso?token=hidden"
+	cfg := testConfig(t, sector("SECTOR"))
+	cfg.USBStick = true
+	m := open(t, cfg)
+	if err := m.InsertStick(t.Context(), image); err != nil || asked.Load() != 0 {
+		t.Fatalf("into a machine that is off: %v, %d requests", err, asked.Load())
+	}
+	if err := m.InsertStick(t.Context(), image); !errors.Is(err, ErrMediumInside) {
+		t.Errorf("into a full drive: %v", err)
+	}
+	if err := m.Start(t.Context()); err != nil || !m.plugged(t) || asked.Load() == 0 {
+		t.Fatalf("after the start: %v, %d requests", err, asked.Load())
+	}
+	for range 2 {
+		if err := m.EjectStick(t.Context()); err != nil || m.plugged(t) {
+			t.Fatalf("eject: %v", err)
+		}
+	}
+	if err := m.InsertStick(t.Context(), missing); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "404") || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("what is not there: %v", err)
+	}
+	if err := m.InsertStick(t.Context(), image); err != nil || !m.plugged(t) {
+		t.Errorf("into a machine that is on: %v", err)
+	}
+	if err := errors.Join(m.Stop(t.Context()), m.EjectStick(t.Context()), m.InsertStick(t.Context(), missing), m.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if got, problem, err := m.Stick(); err != nil || got != missing || problem == nil || strings.Contains(problem.Error(), "hidden") || m.plugged(t) {
+		t.Errorf("a start without its stick: %q, problem %v, %v", got, problem, err)
+	}
+	if err := m.EjectStick(t.Context()); err != nil {
+		t.Errorf("ejecting what could not be read: %v", err)
+	}
+}
+
+func TestMachineWithoutAStick(t *testing.T) {
+	cfg := Config{Firmware: BIOS}
+	if slices.ContainsFunc(cfg.arguments(Disk, false, 3), func(a string) bool { return strings.Contains(a, "xhci") }) {
+		t.Error("a machine without a stick has a USB controller")
+	}
+	cfg.USBStick = true
+	if !slices.ContainsFunc(cfg.arguments(Disk, false, 3), func(a string) bool { return strings.Contains(a, "qemu-xhci,id=usb") }) {
+		t.Error("a machine with a stick has no USB controller")
+	}
+}
