@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware recordings boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -25,11 +25,12 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, firmware told by a BMC and a page in a browser: some fifty minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC and a page in a browser: some fifty minutes (docs/disks.md)"
+	@echo "make recordings  what the redfish driver reads of real BMCs, from recorded answers (RECORDINGS=FOLDER)"
 	@echo "make boot    each pair of boot and deploy interface on firmware, with its time: half an hour"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
-	@echo "make python-agent  ironic-python-agent on virtual machines: half an hour and more (docs/clients.md)"
+	@echo "make python-agent  ironic-python-agent on virtual machines, and playbooks that deploy them: half an hour and more (docs/clients.md)"
 	@echo "make kickstart  the kickstarts that rackd serves, judged by pykickstart's validator (docs/installers.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
@@ -102,15 +103,20 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./ops/virtual/testimage ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6|ARM64" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|IPv6" ./rackd/netboot
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|UNDI|IPv6" ./rackd/netboot
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
+
+# What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line.
+recordings:
+	@[ -d "$(RECORDINGS)" ] || { echo "give RECORDINGS=FOLDER"; exit 2; }
+	IRONYARD_RECORDINGS="$(abspath $(RECORDINGS))" $(GO) test -vet=off -count 1 -v -run Recorded ./rackd/driver/redfish
 
 # Each pair of boot and deploy interface that firmware here can show, with its time.
 boot: packages-hardware build
-	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 90m -count 1 -v -run TestEveryPairBoots ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 90m -count 1 -v -run "TestEveryPairBoots|TestTimeToTheRamdisk" ./e2e/scenario
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions
@@ -142,7 +148,7 @@ bench: packages-bench
 	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 60m ./central/... ./rackd/... ./agent/... ./protocol/... ./e2e/bench/...
 
 docs:
-	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./protocol/permit ./rackd/daemon ./rackd/conductor ./central/metrics ./central/api ./ops/site ./e2e/fields
+	UPDATE_DOCS=1 $(GO) test -count 1 ./protocol/provision ./protocol/permit ./rackd/daemon ./rackd/drivers ./rackd/conductor ./central/metrics ./central/api ./ops/site ./e2e/fields
 
 clean:
 	rm -rf bin .cache

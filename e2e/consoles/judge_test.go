@@ -25,6 +25,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/ilo"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
 )
@@ -242,6 +243,31 @@ func TestConsoleConformanceWithSSHD(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The console of an iLO is entered by vsp at its SSH server, with the iLO's own fields. Its resources tell of no command.
+func TestConsoleConformanceOfAnILOWithSSHD(t *testing.T) {
+	foreign(t)
+	const manager = "/redfish/v1/Managers/1"
+	drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
+		k, socket := newPort(t)
+		s := startSSHD(t, socket, "vsp")
+		relay := newRelay(t, fmt.Sprintf("127.0.0.1:%d", s.at))
+		b := redfishtest.Start(t, "", nil)
+		b.At[redfishtest.System]["Manufacturer"] = "HP" // as an iLO 4 calls it
+		b.At[manager]["SerialConsole"] = map[string]any{"ServiceEnabled": true, "ConnectTypesSupported": []any{"SSH", "IPMI"}}
+		b.At[manager]["NetworkProtocol"] = redfishtest.Link(manager + "/NetworkProtocol")
+		b.At[manager+"/NetworkProtocol"] = map[string]any{"SSH": map[string]any{"ProtocolEnabled": true, "Port": relay.Addr().(*net.TCPAddr).Port}}
+		d := redfish.New(redfish.Options{ConnectTimeout: 20 * time.Second, Networks: redfishtest.Loopback, Dialect: ilo.Dialect})
+		t.Cleanup(func() { _ = d.Close(t.Context()) })
+		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{"ilo_address": b.Host(), "client_port": b.Port(), "ilo_username": redfishtest.User,
+			"ilo_password": redfishtest.Password, "ilo_verify_ca": b.CA, "ilo_ssh_host_key": s.hostKey, "ilo_ssh_shared_cli": true}}
+		return &drivertest.SerialPort{Console: redfish.Console{Driver: d}, Node: n, Secret: redfishtest.Password, Say: k.say, Typed: k.text,
+			Hang:    relay.hang,
+			Silence: relay.cut,
+			Deny:    func() { s.password(t, redfishtest.Other) },
+			Logins:  func() int { return strings.Count(s.said.String(), "Failed password for "+redfishtest.User) }}
+	})
 }
 
 // relay stands before a server, and can hang or cut.

@@ -52,7 +52,7 @@ func TestFailoverGroup(t *testing.T) {
 		}
 	}
 	l.served(ctx, t, nodes, own[0].Name())
-	strain.atMost(t, "the takeover by the other group", time.Since(killed), 6*time.Second)
+	strain.atMost(t, "the takeover by the other group", time.Since(killed), 5*time.Second)
 	l.active(ctx, t, nodes)
 	for _, r := range own {
 		if err := r.Start(); err != nil {

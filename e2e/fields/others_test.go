@@ -83,7 +83,7 @@ var volumes = table{
 	"targets boot_index":      by("rackd/driver/volume.Boots", "rackd/driver/volume.Read").as("BootIndex").with(volumeUse + " The machine boots from 0."),
 	"targets extra":           kept("Kept for clients by definition."),
 	"targets node_uuid":       by("central/api.volumeTargets").as("Node").saying(saying{"volume", "storage", "no rack acts on it: its volumes"}),
-	"targets properties":      by("rackd/driver/volume.diskOf", "rackd/driver/volume.chap").with(volumeUse + " `target_iqn`, `target_portal`, `target_lun`, their plurals, `auth_method`, `auth_username`, `auth_password`; others are kept. A value that no machine can use is refused by `validate` (storage)."),
+	"targets properties":      by("rackd/driver/volume.diskOf", "rackd/driver/volume.chap").with(volumeUse + " `target_iqn`, `target_portal`, `target_lun`, their plurals, `auth_method`, `auth_username`, `auth_password`, `mutual_auth_username`, `mutual_auth_password`; others are kept. A value that no machine can use is refused by `validate` (storage)."),
 	"targets uuid":            by("central/api.volumeTargets"),
 	"targets volume_id":       by("rackd/driver/volume.validateCinder").as("VolumeID").with("`cinder` wants one; `external` keeps it for clients."),
 	"targets volume_type":     by("rackd/driver/volume.diskOf").as("Type").with(volumeUse + " `iscsi`; `fibre_channel` and all else is refused by `validate` (storage)."),

@@ -136,49 +136,61 @@ func listed(o object) string {
 // computed are the functions that read keys which they compute, and where those keys stand.
 var computed = map[string]string{
 	"protocol/node.DriverString": "", "protocol/node.InstanceString": "", // for their callers
-	"central/api.checkProperties":              "central/api.countedProperties",
-	"rackd/driver/direct.unmet":                "rackd/driver/direct.refusedFields",
-	"rackd/driver/direct.unmetByDisk":          "rackd/driver/direct.layoutFields",
-	"rackd/driver/direct.partitionsOf":         "", // which names them
-	"rackd/driver/ipmi.number":                 "", // those of parse and bridge
-	"rackd/driver/ipmi.truth":                  "",
-	"rackd/driver/ipmi.bridge":                 "", // which names them
-	"rackd/driver/fake.Validate":               "", // those that Properties announces as patterns
-	"rackd/driver/installer.Validate":          "", // those that Fields announces
-	"rackd/driver/installer.Fetch":             "",
-	"rackd/driver/installer.imageOf":           "",
-	"rackd/driver/installer.Order":             "",
-	"rackd/driver/anaconda.Validate":           "", // which names them
-	"rackd/driver/ansible.Validate":            "", // those of unused
-	"rackd/driver/ansible.hintsOf":             "",
-	"rackd/driver/instancefiles.Fetch":         "", // those that Fields announces
-	"rackd/driver/instancefiles.Validate":      "",
-	"rackd/driver/instancefiles.Order":         "",
-	"rackd/driver/instancefiles.check":         "",
-	"rackd/driver/fake.delayOf":                "",
-	"rackd/driver/fake.failure":                "",
-	"rackd/driver/iboot.parse":                 "", // as those of snmp
-	"rackd/driver/bmc.Host":                    "", // for their callers
-	"rackd/driver.WayToBMC":                    "", // all that are there, which it compares
-	"rackd/driver/bmc.Port":                    "",
-	"rackd/driver/bmc.Missing":                 "",
-	"rackd/driver/cisco.Parse":                 "", // those of ucs.fields and cimc.fields
-	"rackd/driver/msftocs.parse":               "", // as those of snmp
-	"rackd/driver/vbox.parse":                  "",
-	"rackd/driver/snmp.parse":                  "", // those that are required, each of which it reads by its name too
-	"rackd/driver/snmp.chosen":                 "", // those of userSecurity
-	"rackd/driver/ilo.readSNMP":                "", // which names them
-	"rackd/driver/ilo.protocolOf":              "", // those of readSNMP
-	"rackd/driver/irmc.readUser":               "", // which names them
-	"rackd/driver/irmc.oneOf":                  "", // those of readUser
-	"rackd/driver/irmc.isText":                 "", // those of readSNMP and readUser
-	"rackd/driver/networkboot.validateProgram": "", // those of ownFiles
-	"rackd/driver/ownramdisk.Fetch":            "", // those of validateFiles
-	"rackd/driver/mediaboot.Validate":          "", // which names them
-	"rackd/driver/ownramdisk.Load":             "", // those of fields
-	"rackd/driver/ownramdisk.validateFiles":    "",
-	"rackd/driver/mediaboot.image":             "", // those of ready
-	"rackd/driver/mediaboot.Medium":            "",
+	"central/api.checkProperties":                  "central/api.countedProperties",
+	"central/api.pinAnew":                          "", // each that ends in _verify_ca, which drivers name
+	"rackd/driver/direct.unmet":                    "rackd/driver/direct.refusedFields",
+	"rackd/driver/direct.unmetByDisk":              "rackd/driver/direct.layoutFields",
+	"rackd/driver/direct.partitionsOf":             "", // which names them
+	"rackd/driver/ipmi.number":                     "", // those of parse and bridge
+	"rackd/driver/ipmi.truth":                      "",
+	"rackd/driver/ipmi.port":                       "",
+	"rackd/driver/ipmi.allowed":                    "", // for its callers
+	"rackd/driver/snmp.alone":                      "", // for its callers
+	"rackd/driver/ipmi.bridge":                     "", // which names them
+	"rackd/driver/ipmi.Node":                       "", // those of ilo.OverLAN and irmc.OverLAN
+	"rackd/driver/redfish.termsOf":                 "", // those of redfish.ownSSH and ilo.sshFields
+	"rackd/driver/redfish.bySSH":                   "",
+	"rackd/driver/fake.Validate":                   "", // those that Properties announces as patterns
+	"rackd/driver/installer.Validate":              "", // those that Fields announces
+	"rackd/driver/installer.Fetch":                 "",
+	"rackd/driver/installer.imageOf":               "",
+	"rackd/driver/installer.Order":                 "",
+	"rackd/driver/anaconda.Validate":               "", // which names them
+	"rackd/driver/ansible.Validate":                "", // those of unused
+	"rackd/driver/ansible.hintsOf":                 "",
+	"rackd/driver/instancefiles.Fetch":             "", // those that Fields announces
+	"rackd/driver/instancefiles.Validate":          "",
+	"rackd/driver/instancefiles.Order":             "",
+	"rackd/driver/instancefiles.check":             "",
+	"rackd/driver/fake.delayOf":                    "",
+	"rackd/driver/fake.failure":                    "",
+	"rackd/driver/iboot.parse":                     "", // as those of snmp
+	"rackd/driver/bmc.Host":                        "", // for their callers
+	"rackd/driver.WayToBMC":                        "", // all that are there, which it compares
+	"rackd/driver/bmc.Port":                        "",
+	"rackd/driver/bmc.Missing":                     "",
+	"rackd/driver/cisco.Parse":                     "", // those of ucs.fields and cimc.fields
+	"rackd/driver/msftocs.parse":                   "", // as those of snmp
+	"rackd/driver/vbox.parse":                      "",
+	"rackd/driver/snmp.parse":                      "", // those that are required, each of which it reads by its name too
+	"rackd/driver/snmp.chosen":                     "", // those of userSecurity
+	"rackd/driver/ilo.readSNMP":                    "", // which names them
+	"rackd/driver/ilo.protocolOf":                  "", // those of readSNMP
+	"rackd/driver/irmc.readUser":                   "", // which names them
+	"rackd/driver/irmc.oneOf":                      "", // those of readUser
+	"rackd/driver/irmc.isText":                     "", // those of readSNMP and readUser
+	"rackd/driver/networkboot.validateProgram":     "", // those of ownFiles
+	"rackd/driver/ownramdisk.Fetch":                "", // those of validateFiles
+	"rackd/driver/mediaboot.Validate":              "", // which names them
+	"rackd/driver/ownramdisk.Load":                 "", // those of fields
+	"rackd/driver/ownramdisk.validateFiles":        "",
+	"rackd/driver/mediaboot.image":                 "", // those of ready
+	"rackd/driver/mediaboot.Medium":                "",
+	"rackd/driver/instancefiles.latest":            "", // those that Fields announces
+	"rackd/driver/instancefiles.Bring":             "",
+	"rackd/driver/mediaboot.ValidateInstanceFiles": "",
+	"rackd/driver/instancefiles.absent":            "",
+	"rackd/driver.ignored":                         "", // those that InstanceIgnorers announce
 	// secrets that a step replaces, which its driver names
 	"rackd/conductor/runner.nodeShows":   "",
 	"rackd/conductor/runner.Replace":     "",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ type pair struct{ machine, boot, deploy, refused string }
 const (
 	byFiles = "ramdisk" // a kernel and a ramdisk
 	byImage = "ramdisk of an image"
+	// autoFiles is a kernel and a ramdisk that autodetect finds to be such.
+	autoFiles = "autodetect of a ramdisk"
 )
 
 // pairs are those that firmware here can show. Firmware of http-0 alone is told URLs by its BMC.
@@ -35,6 +38,10 @@ func pairs() (list []pair) {
 			}
 		}
 	}
+	// What these three deploy by follows from the instance, or is the request's or another program's. One boot interface shows it.
+	for _, deploy := range []string{"autodetect", autoFiles, "custom-agent", "noop"} {
+		list = append(list, pair{"bios-0", "ipxe", deploy, ""})
+	}
 	return list
 }
 
@@ -43,16 +50,14 @@ func refusal(machine, boot, deploy string) string {
 	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https"; {
 	case machine == "bios-0" && byHTTP:
 		return "UEFI"
-	case boot == "http" && deploy == byImage:
+	case boot == "http" && (deploy == byImage || deploy == byFiles):
 		return "ramdisk_boot"
-	case deploy == byFiles && (boot == "http" || boot == "redfish-https" || boot == "redfish-virtual-media"):
-		return "ramdisk"
 	}
 	return ""
 }
 
 // Each pair of boot and deploy interface brings a machine to what its instance runs, or is refused before the machine is touched. The
-// test prints how long each takes. make boot runs it.
+// test prints how long each takes. What is no disk boots once more, after a power cycle. make boot runs it.
 func TestEveryPairBoots(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
 		t.Skip("takes half an hour: make boot runs it")
@@ -78,6 +83,10 @@ func (p pair) own(t *testing.T) map[string]string {
 		return ownFiles()
 	case byImage:
 		return ownCD(t)
+	case autoFiles:
+		own := ownFiles()
+		own["ironic_ramdisk_deploy"] = "true"
+		return own
 	}
 	return nil
 }
@@ -128,10 +137,75 @@ func (p pair) run(ctx context.Context, t *testing.T) string {
 	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := console.Wait(ctx, words); err != nil {
-		t.Fatalf("no instance on the console: %v", err)
+	switch said := historyOf(ctx, t, id); p.deploy {
+	case "custom-agent": // the request names no step that writes a disk
+		if !strings.Contains(said, "into the instance, boot mode") || !strings.Contains(said, "ramdisk, state wait call-back") || strings.Contains(said, "write:") {
+			t.Errorf("the agent was not brought up and taken down, or has written:\n%s", said)
+		}
+	case "noop":
+		if theRack.Serving.Machines[p.machine].On() {
+			t.Error("the machine was switched on")
+		}
+	default:
+		if _, err := console.Wait(ctx, words); err != nil {
+			t.Fatalf("no instance on the console: %v", err)
+		}
 	}
 	took := time.Since(began)
+	if p.deploy == byFiles { // which no disk keeps
+		again := consoleFromNow(t, p.machine)
+		if err := o.Power(ctx, id, "rebooting"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.Wait(ctx, words); err != nil {
+			t.Fatalf("no instance on the console after a power cycle: %v", err)
+		}
+	}
 	undeployed(ctx, t, id)
 	return fmt.Sprintf("%.0f s", took.Seconds())
+}
+
+// How long each way takes from the request of an inspection until the ramdisk's kernel runs, and until its agent is known. The test prints
+// it. make boot runs it.
+func TestTimeToTheRamdisk(t *testing.T) {
+	if os.Getenv("IRONYARD_BOOT") == "" {
+		t.Skip("takes minutes: make boot runs it")
+	}
+	ctx := limit(t, 30*time.Minute)
+	o := theRack.Operator
+	serveProgram(t, signed(t, unsigned))
+	table := []string{fmt.Sprintf("%-8s %-22s %-12s %s", "machine", "boot", "to its kernel", "to its agent")}
+	measure := func(machine, boot string) {
+		t.Run(machine+"/"+boot, func(t *testing.T) {
+			id := enrolled(ctx, t, machine, byMedium(boot))
+			if err := o.Ask(ctx, id, "manage", nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
+				t.Fatal(err)
+			}
+			console, began := consoleFromNow(t, machine), time.Now()
+			if err := o.Ask(ctx, id, "inspect", nil); err != nil {
+				t.Fatal(err)
+			}
+			var after []float64
+			for _, sign := range []*regexp.Regexp{regexp.MustCompile("Linux version"), agentKnown} {
+				if _, err := console.Wait(ctx, sign); err != nil {
+					t.Fatalf("no %s on the console: %v", sign, err)
+				}
+				after = append(after, time.Since(began).Seconds())
+			}
+			if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
+				t.Fatal(err)
+			}
+			table = append(table, fmt.Sprintf("%-8s %-22s %8.1f s %11.1f s", machine, boot, after[0], after[1]))
+		})
+	}
+	for _, boot := range []string{"http", "http-ipxe", "redfish-https"} {
+		measure("http-0", boot)
+	}
+	for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
+		measure("uefi-0", boot)
+	}
+	fmt.Println(strings.Join(table, "\n"))
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,9 +24,7 @@ func TestPartitionImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(image.Path, filepath.Join(imageFolder, filepath.Base(image.Path))); err != nil {
-		t.Fatal(err)
-	}
+	served(t, image)
 	o := theRack.Operator
 	id := enrolled(ctx, t, "part-0", nil)
 	if err := o.MakeAvailable(ctx, id); err != nil {
@@ -72,5 +71,72 @@ func TestPartitionImage(t *testing.T) {
 	}
 	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// served puts an image where the rack gets its images from.
+func served(t *testing.T, image partitionimage.Image) {
+	t.Helper()
+	at := filepath.Join(imageFolder, filepath.Base(image.Path))
+	if err := os.Symlink(image.Path, at); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+}
+
+// A partition image whose instance asks for netboot gets no boot loader. Its kernel and its ramdisk come by the network at each start,
+// by BIOS and by UEFI. They mount the root partition that was written.
+func TestPartitionImageByNetwork(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("writes a real Debian; set IRONYARD_HARDWARE=1")
+	}
+	image, err := partitionimage.Build(limit(t, 25*time.Minute), partitionCache, partitionimage.Debian)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served(t, image)
+	kernel, initramfs, err := partitionimage.BootFiles(partitionCache)
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(imageFolder, "part.kernel"), kernel, 0o644), os.WriteFile(filepath.Join(imageFolder, "part.initramfs"), initramfs, 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
+		"root_gb": 1, "kernel": theRack.ImageURL("part.kernel"), "ramdisk": theRack.ImageURL("part.initramfs"),
+		"ramdisk_kernel_arguments": "console=ttyS0,115200 quiet init=/sbin/ironyard-mark", "capabilities": map[string]any{"boot_option": "netboot"}}
+	for _, name := range []string{"part-0", "part-1"} {
+		t.Run(name, func(t *testing.T) {
+			ctx, o := limit(t, 20*time.Minute), theRack.Operator
+			id := enrolled(ctx, t, name, nil)
+			if err := o.MakeAvailable(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.Set(ctx, id, "/instance_info", info); err != nil {
+				t.Fatal(err)
+			}
+			instance := func(start func() error) {
+				t.Helper()
+				console := consoleFromNow(t, name)
+				if err := start(); err != nil {
+					t.Fatal(err)
+				}
+				line, err := console.Wait(ctx, regexp.MustCompile(partitionimage.Mark+"(cmdline.*|up)"))
+				if err != nil {
+					t.Fatalf("no instance on the console: %v", err)
+				}
+				if !strings.Contains(line, "root=UUID=") || !strings.Contains(line, "ironyard-mark") || strings.Contains(line, "BOOT_IMAGE=/") {
+					t.Errorf("the instance's kernel was started with %s", line)
+				}
+				if _, err := console.Wait(ctx, regexp.MustCompile(partitionimage.Up)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			instance(func() error { return o.Ask(ctx, id, "active", nil) })
+			if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+				t.Fatal(err)
+			}
+			instance(func() error { return o.Power(ctx, id, "rebooting") })
+			undeployed(ctx, t, id)
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"os"
 	"os/exec"
@@ -27,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/uki"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/uefivars"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -36,6 +38,8 @@ const fleetVariables = "fleet-variables.fd"
 
 var (
 	fleetKey *uki.Signer
+	// fleetCertificate is the key's, in PEM.
+	fleetCertificate string
 	// unsigned is the ramdisk as one program, before a key has signed it.
 	unsigned []byte
 )
@@ -54,11 +58,12 @@ func makeFleetKeys(dir string) error {
 	if err != nil {
 		return err
 	}
+	fleetCertificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
 	}
-	if fleetKey, err = uki.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
+	if fleetKey, err = uki.NewSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), []byte(fleetCertificate)); err != nil {
 		return err
 	}
 	s, err := uefivars.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
@@ -114,9 +119,57 @@ func byProgram(ctx context.Context, t *testing.T) string {
 // kernel, ramdisk and command line in one, and the agent is known to belong to the boot that rackd has caused.
 func TestSignedProgram(t *testing.T) {
 	ctx := limit(t, 10*time.Minute)
-	o := theRack.Operator
+	enforcesTheFleetsKey(ctx, t, byProgram(ctx, t))
+}
+
+// Firmware without keys starts what has no signature. After the step that enrols the fleet's it starts no program but what the fleet's key
+// has signed. make hardware runs it.
+func TestEnrolledKeysAreEnforcedBySecureBoot(t *testing.T) {
+	needsTime(t)
+	ctx := limit(t, 20*time.Minute)
+	o, firmware := theRack.Operator, theRack.Serving.Machines["secure-0"]
+	t.Cleanup(func() {
+		if err := errors.Join(firmware.ResetKeys(machine.DefaultKeys), firmware.SetSecureBoot(true)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := firmware.ResetKeys(machine.NoKeys); err != nil {
+		t.Fatal(err)
+	}
 	id := byProgram(ctx, t)
+	inspected := func() {
+		t.Helper()
+		if err := o.Ask(ctx, id, "inspect", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serveProgram(t, unsigned)
+	inspected() // by a program without a signature
+	enrols := map[string]any{"interface": "management", "step": "enrol_secure_boot_certificates", "args": map[string]any{"PK": fleetCertificate, "KEK": fleetCertificate, "db": fleetCertificate}}
+	if err := o.Provision(ctx, id, map[string]any{"target": "clean", "clean_steps": []any{enrols}, "disable_ramdisk": true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
+		t.Fatal(err)
+	}
+	if err := firmware.SetSecureBoot(true); err != nil {
+		t.Fatal(err)
+	}
+	enforcesTheFleetsKey(ctx, t, id)
+}
+
+// enforcesTheFleetsKey sees that the machine's firmware refuses the program without a signature and starts the signed one.
+func enforcesTheFleetsKey(ctx context.Context, t *testing.T, id string) {
+	t.Helper()
+	o := theRack.Operator
 	console := consoleFromNow(t, "secure-0")
+	earlier, err := os.ReadFile(console.Path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the machine has not run yet
+		t.Fatal(err)
+	}
 	serveProgram(t, unsigned)
 	began := time.Now()
 	if err := o.Ask(ctx, id, "inspect", nil); err != nil {
@@ -136,7 +189,7 @@ func TestSignedProgram(t *testing.T) {
 	if err := o.WaitFree(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if log, err := os.ReadFile(console.Path()); err != nil || bytes.Contains(log, []byte("Linux version")) {
+	if log, err := os.ReadFile(console.Path()); err != nil || len(log) < len(earlier) || bytes.Contains(log[len(earlier):], []byte("Linux version")) {
 		t.Fatalf("the unsigned program ran (%v)", err)
 	}
 	serveProgram(t, signed(t, unsigned))
@@ -233,15 +286,11 @@ func deploysSecurely(ctx context.Context, t *testing.T, image operator.Image, be
 // historyOf is what the history of a node says, a line an event.
 func historyOf(ctx context.Context, t *testing.T, id string) string {
 	t.Helper()
-	history, err := theRack.Operator.History(ctx, id)
+	text, err := theRack.Operator.HistoryText(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
-	for _, h := range history {
-		all = append(all, h.Event)
-	}
-	return strings.Join(all, "\n")
+	return text
 }
 
 // signedImage is the test image with a loader that the fleet's key has signed: its kernel and initramfs as one program.

@@ -36,6 +36,8 @@ import (
 var (
 	theRack *rack.Rack
 	images  testimage.Images
+	// armImages is the test image for machines of arm64, which make hardware has.
+	armImages testimage.Images
 	// longImage is a raw image whose write can be interrupted.
 	longImage testimage.File
 	// partitionCache keeps partition images, which the test that needs one builds. imageFolder is what the rack gets its images from.
@@ -112,7 +114,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Protocols:   map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)},
 		FurtherBMCs: map[string][]string{"uefi-0": {ipmisim.Protocol}, "bios-0": {ipmisim.Protocol}},
 		Machines: []machine.Config{
-			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024}, // which are erased
+			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
 			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                        // for a partition image: sizes are in GiB there
 			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true}, // whose BMC sets URLs to boot
@@ -125,6 +127,16 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	o.Machines = append(o.Machines, machine.Config{Name: "secure-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, SecureBoot: true,
 		VariablesFrom: filepath.Join(dir, fleetVariables), KeysFrom: filepath.Join(dir, fleetVariables)})
 	g, ctx := errgroup.WithContext(ctx)
+	if os.Getenv("IRONYARD_HARDWARE") != "" {
+		// Firmware of the first boots by PXE, and that of the second by HTTP, as its BMC says.
+		o.Machines = append(o.Machines, machine.Config{Name: "arm-0", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024},
+			machine.Config{Name: "arm-1", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024, BootByVariables: true},
+			machine.Config{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
+			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072})
+		programs := filepath.Join(cache, "arm64")
+		o.RackdArgs = append(o.RackdArgs, "--uki-arm64", filepath.Join(programs, "ironyard-arm64.efi"), "--rescue-uki-arm64", filepath.Join(programs, "ironyard-rescue-arm64.efi"))
+		g.Go(func() error { return prepareARM64(ctx, root, cache, programs) })
+	}
 	g.Go(func() error {
 		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud,
 			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "ramdisk"), UKI: &ramdisk.UKI{Params: "console=ttyS0,115200"}})
@@ -184,7 +196,11 @@ func offer(o rack.Options) error {
 	if err := os.Mkdir(o.Images, 0o755); err != nil {
 		return err
 	}
-	for name, path := range map[string]string{filepath.Base(images.QCOW2.Path): images.QCOW2.Path, ownKernel: o.Kernel, ownRamdisk: o.Ramdisk} {
+	links := map[string]string{filepath.Base(images.QCOW2.Path): images.QCOW2.Path, ownKernel: o.Kernel, ownRamdisk: o.Ramdisk}
+	if armImages.QCOW2.Path != "" {
+		links[armImage] = armImages.QCOW2.Path
+	}
+	for name, path := range links {
 		if err := os.Symlink(path, filepath.Join(o.Images, name)); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +78,17 @@ func TestRamdiskOfAnImage(t *testing.T) {
 	}
 }
 
+// A machine runs a kernel and a ramdisk of its own from a medium that rackd makes. It runs them again after a reboot, when the rackd that
+// served the medium may be gone. make hardware runs it.
+func TestRamdiskByMedium(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes minutes: make hardware runs it")
+	}
+	for _, c := range []struct{ name, boot string }{{"bios-0", "redfish-virtual-media"}, {"uefi-0", "redfish-virtual-media"}, {"http-0", "redfish-https"}} {
+		t.Run(c.name+"/"+c.boot, func(t *testing.T) { runsAgain(t, c.name, c.boot, ownFiles()) })
+	}
+}
+
 // runsAgain deploys what has no disk, and reboots it with one rackd less.
 func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
 	ctx := limit(t, 8*time.Minute)
@@ -116,10 +128,30 @@ func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
 		t.Logf("after %s its kernel runs %.1f s later", after, time.Since(began).Seconds())
 	}
 	runs("the deploy")
+	if history, err := o.History(ctx, id); err != nil || strings.Contains(fmt.Sprint(history), "/media/") {
+		t.Errorf("the history tells a medium's address (%v):\n%v", err, history)
+	}
+	if in := theRack.BMC(name).Inserted(); strings.Contains(in, theRack.Rackds[0].Address.String()) {
+		alone(t) // the rackd that serves it stays
+		runs("a reboot")
+		theRack.Rackds[0].Stop()
+		t.Cleanup(func() { revive(t, theRack.Rackds[0]) })
+		revive(t, theRack.Rackds[1])
+		runs("a reboot without the rackd that served the medium")
+		undeployed(ctx, t, id)
+		empty(t, name)
+		return
+	}
 	alone(t) // the rackd that is left may be the one that has not deployed it
 	runs("a reboot")
 	undeployed(ctx, t, id)
-	if in := theRack.BMC(name).Inserted(); in != "" {
-		t.Errorf("after the tear-down the drive holds %s", in)
+	empty(t, name)
+}
+
+// empty looks that a machine's virtual drives are empty.
+func empty(t *testing.T, name string) {
+	t.Helper()
+	if cd, stick := theRack.BMC(name).Inserted(), theRack.BMC(name).InsertedStick(); cd != "" || stick != "" {
+		t.Errorf("after the tear-down the drives hold %q and %q", cd, stick)
 	}
 }

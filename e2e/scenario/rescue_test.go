@@ -44,20 +44,7 @@ func TestRescue(t *testing.T) {
 				t.Fatal(err)
 			}
 			deployed(ctx, t, id, name)
-			console := consoleFromNow(t, name)
-			began := time.Now()
-			if err := o.Provision(ctx, id, map[string]any{"target": "rescue", "rescue_password": rescuePassword}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := o.Wait(ctx, id, provision.Rescue); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("rescued %.1f s after the request", time.Since(began).Seconds())
-			loggedIn(ctx, t, id)
-			if _, err := console.Wait(ctx, regexp.MustCompile(`login: `)); err != nil {
-				t.Errorf("the console asks for no login: %v", err)
-			}
-			unrescued(ctx, t, id, name)
+			rescuedAndBack(ctx, t, id, name)
 			if err := o.Ask(ctx, id, "deleted", nil); err != nil {
 				t.Fatal(err)
 			}
@@ -72,6 +59,25 @@ func TestRescue(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rescuedAndBack rescues a machine, logs in to it, and waits for the instance that runs after the unrescue.
+func rescuedAndBack(ctx context.Context, t *testing.T, id, name string) {
+	t.Helper()
+	o := theRack.Operator
+	console, began := consoleFromNow(t, name), time.Now()
+	if err := o.Provision(ctx, id, map[string]any{"target": "rescue", "rescue_password": rescuePassword}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Rescue); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("rescued %.1f s after the request", time.Since(began).Seconds())
+	loggedIn(ctx, t, id)
+	if _, err := console.Wait(ctx, regexp.MustCompile(`login: `)); err != nil {
+		t.Errorf("the console asks for no login: %v", err)
+	}
+	unrescued(ctx, t, id, name)
 }
 
 // loggedIn logs in to the rescued machine as a person does who reads the node's history.

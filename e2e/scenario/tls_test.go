@@ -21,7 +21,7 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/uefivars"
 )
 
-// A machine's firmware trusts the rack's authority, and loads the ramdisk by TLS: as one program, which DHCP or its BMC names, and as an
+// A machine's firmware trusts the rack's authority, and loads by TLS what DHCP or its BMC names: the ramdisk as one program, iPXE, and an
 // image. Agent, image and instance follow as ever. make hardware runs it.
 func TestHTTPBootByTLS(t *testing.T) {
 	needsTime(t)
@@ -33,7 +33,7 @@ func TestHTTPBootByTLS(t *testing.T) {
 	if err := theRack.Serving.Machines[name].EditVariables(func(s *uefivars.Store) error { return s.SetTLSAuthorities(uuid.New(), authority) }); err != nil {
 		t.Fatal(err)
 	}
-	for _, boot := range []string{"http", "redfish-https"} {
+	for _, boot := range []string{"http", "http-ipxe", "redfish-https"} {
 		t.Run(boot, func(t *testing.T) {
 			id := enrolled(ctx, t, name, byMedium(boot))
 			if err := o.MakeAvailable(ctx, id); err != nil {

@@ -99,6 +99,12 @@ func inspected(ctx context.Context, t *testing.T, id, name string) {
 
 func deployed(ctx context.Context, t *testing.T, id, name string) {
 	t.Helper()
+	deploying(ctx, t, id, name)()
+}
+
+// deploying asks for a deploy, and returns what waits for its instance.
+func deploying(ctx context.Context, t *testing.T, id, name string) (await func()) {
+	t.Helper()
 	console, err := theRack.Serial(name, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -106,14 +112,17 @@ func deployed(ctx context.Context, t *testing.T, id, name string) {
 	if err := theRack.Operator.Ask(ctx, id, "active", map[string]any{"meta_data": map[string]any{"hostname": name + "-instance"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := theRack.Operator.Wait(ctx, id, provision.Active); err != nil {
-		t.Fatal(err)
-	}
-	line, err := console.Wait(ctx, marker)
-	if err != nil {
-		t.Fatalf("no instance on the console of %s: %v", name, err)
-	}
-	if !strings.Contains(line, "hostname="+name+"-instance") {
-		t.Errorf("the instance says %q, want its hostname from the config drive", line)
+	return func() {
+		t.Helper()
+		if _, err := theRack.Operator.Wait(ctx, id, provision.Active); err != nil {
+			t.Fatal(err)
+		}
+		line, err := console.Wait(ctx, marker)
+		if err != nil {
+			t.Fatalf("no instance on the console of %s: %v", name, err)
+		}
+		if !strings.Contains(line, "hostname="+name+"-instance") {
+			t.Errorf("the instance says %q, want its hostname from the config drive", line)
+		}
 	}
 }

@@ -82,13 +82,16 @@ func prepare(ctx context.Context, dir, ramdisk string) (rack.Options, error) {
 		Images: filepath.Join(dir, "images"), APIInside: true, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Kernel: filepath.Join(ramdisk, "kernel"), Ramdisk: filepath.Join(ramdisk, "initramfs"),
 		// Overwriting a whole disk under software emulation takes longer than everything else.
-		RackdArgs: []string{"--clean-priority", "deploy.erase_devices=0", "--kernel-params", "console=tty0 console=ttyS0,115200 ipa-insecure=1 ipa-debug=1 ipa-inspection-collectors=default,logs"},
+		RackdArgs: []string{"--ansible-dir", filepath.Join(dir, "ansible"), "--clean-priority", "deploy.erase_devices=0", "--kernel-params", "console=tty0 console=ttyS0,115200 ipa-insecure=1 ipa-debug=1 ipa-inspection-collectors=default,logs"},
 		Machines:  []machine.Config{{Name: "uefi-0", Firmware: machine.UEFI, MemoryMiB: memoryMiB, DiskMiB: diskMiB}, {Name: "bios-0", Firmware: machine.BIOS, MemoryMiB: memoryMiB, DiskMiB: diskMiB}}}
 	images, err = testimage.Build(ctx, testimage.Options{CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "image")})
 	if err != nil {
 		return o, err
 	}
 	if err := os.Mkdir(o.Images, 0o755); err != nil {
+		return o, err
+	}
+	if err := playbooks(filepath.Join(dir, "ansible"), ramdisk, o.Images); err != nil {
 		return o, err
 	}
 	return o, os.Symlink(images.QCOW2.Path, filepath.Join(o.Images, filepath.Base(images.QCOW2.Path)))

@@ -30,6 +30,18 @@ if [ ! -e "$root/usr/bin/ironic-python-agent" ]; then
 	rm -rf "$root"/tmp/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale "$root/debootstrap"
 fi
 
+# What playbooks need: an SSH server, and a user of it who may do all. A kept root file system may be from before.
+if [ ! -e "$root/home/ansible" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # else it would start on this host
+	chmod 755 "$root/usr/sbin/policy-rc.d"
+	chroot "$root" apt-get -o Acquire::Check-Valid-Until=false update -qq
+	DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get -y -qq --no-install-recommends install openssh-server sudo
+	chroot "$root" apt-get clean
+	rm -rf "$root/usr/sbin/policy-rc.d" "$root"/etc/ssh/ssh_host_* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale
+	echo 'ansible ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/ansible"
+	chroot "$root" useradd -m -s /bin/sh ansible
+fi
+
 version=$(ls "$kernel/lib/modules")
 rm -rf "$root/usr/lib/modules"
 mkdir -p "$root/usr/lib/modules"
@@ -58,6 +70,12 @@ for i in /sys/class/net/*; do
 	n=${i##*/}
 	[ "$n" = lo ] || { ip link set "$n" up; udhcpc -i "$n" -n -q -t 10 -s /etc/udhcpc/default.script; }
 done
+# A ramdisk that is to be worked in by SSH gets the keys by a further archive behind this one.
+if [ -e /etc/ssh/ansible_keys ]; then
+	mkdir -p /run/sshd
+	ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+	/usr/sbin/sshd -o AuthorizedKeysFile=/etc/ssh/ansible_keys
+fi
 ironic-python-agent --config-dir /etc/ironic-python-agent.d
 echo "the agent ended with $?"
 sleep 3600
