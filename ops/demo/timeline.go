@@ -94,12 +94,13 @@ func (t *timeline) table() {
 		}
 		took[n]["in all"] = fmt.Sprintf("%.1f s", last.Seconds())
 		took[n][toReboot] = t.between(n, "write", "reboot")
+		took[n][toInstance] = t.between(n, "power on", "instance up")
 	}
 	fmt.Fprintf(t.out, "\n%-18s", "phase")
 	for _, n := range t.names {
 		fmt.Fprintf(t.out, "%12s", n)
 	}
-	for _, p := range append(phases, "in all", toReboot) {
+	for _, p := range append(phases, "in all", toInstance, toReboot) {
 		fmt.Fprintf(t.out, "\n%-18s", p)
 		for _, n := range t.names {
 			fmt.Fprintf(t.out, "%12s", took[n][p])
@@ -110,6 +111,9 @@ func (t *timeline) table() {
 
 // toReboot is the row of the time from the image's last byte to the order to boot the instance.
 const toReboot = "write to reboot"
+
+// toInstance is the row of the time from power on to the instance's words on its console.
+const toInstance = "power on to up"
 
 // between is the time from the last event of one phase to the first of another.
 func (t *timeline) between(name, from, to string) string {
