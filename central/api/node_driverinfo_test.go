@@ -11,6 +11,8 @@ import (
 var ipmiDriver, snmpDriver = map[string][]string{"boot": {"ipxe"}, "console": {"no-console"}, "deploy": {"direct"}, "management": {"ipmitool", "noop"}, "power": {"ipmitool"}},
 	map[string][]string{"boot": {"ipxe"}, "console": {"no-console"}, "deploy": {"direct"}, "management": {"noop"}, "power": {"snmp"}}
 
+var libvirtDriver = map[string][]string{"boot": {"ipxe"}, "console": {"no-console"}, "deploy": {"direct"}, "management": {"libvirt"}, "power": {"libvirt"}}
+
 // TestDriverInfoIsJudgedWhenSet holds that what is wrong by itself is refused at once, in the words of validate, and that clients
 // otherwise set fields in any order: no field has to be there, and other drivers' are kept.
 func TestDriverInfoIsJudgedWhenSet(t *testing.T) {
@@ -38,11 +40,14 @@ func TestDriverInfoIsJudgedWhenSet(t *testing.T) {
 		"what was there stays": {"snmp", `{"ipmi_port":"abc"}`, "", []step{
 			{patched(set("driver", `"ipmi"`), set("management_interface", `"ipmitool"`), set("power_interface", `"ipmitool"`)), ""}, {patched(set("driver_info/ipmi_address", `"192.0.2.1"`)), ""}}},
 		"a mask stands for what is there": {"ipmi", `{"ipmi_hex_kg_key":"00ff"}`, "", []step{{patched(set("driver_info/ipmi_hex_kg_key", `"******"`)), ""}, {patched(set("driver_info/ipmi_hex_kg_key", `"zz"`)), "ipmi_hex_kg_key is not hexadecimal"}}},
-		"another interface reads it":      {"ipmi", `{}`, "", []step{{patched(set("driver_info/snmp_port", `"abc"`)), ""}}},
+		"a host by its URI": {"libvirt", `{"libvirt_uri":"qemu+ssh://host.example/system"}`, "", []step{{patched(set("driver_info/libvirt_uri", `"qemu+tcp://host.example/system"`)), `libvirt_uri is "qemu+tcp://host.example/system": give`},
+			{patched(set("driver_info/libvirt_host_key", `"AAAA"`)), "libvirt_host_key is no public key"}, {patched(set("driver_info/libvirt_private_key", `"hush"`)), "libvirt_private_key is no private key in PEM without a passphrase"},
+			{patched(set("driver_info/libvirt_uri", `"qemu:///system"`), set("driver_info/libvirt_host_key", `"AAAA"`)), ""}}},
+		"another interface reads it": {"ipmi", `{}`, "", []step{{patched(set("driver_info/snmp_port", `"abc"`)), ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.server.Roster = fakeRoster{bus.Member{Name: "rack-1", Drivers: map[string]map[string][]string{"ipmi": ipmiDriver, "snmp": snmpDriver}}}
+			b.server.Roster = fakeRoster{bus.Member{Name: "rack-1", Drivers: map[string]map[string][]string{"ipmi": ipmiDriver, "snmp": snmpDriver, "libvirt": libvirtDriver}}}
 			b.server.dispatch.Roster = b.server.Roster
 			check := func(a answer, refused string, done int) {
 				t.Helper()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/protocol/driverinfo"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
@@ -135,8 +136,14 @@ func onNode(do func(args map[string]any) change) func(*Subject, map[string]any) 
 		if s.Seal == nil && strings.HasSuffix(splitPath(path)[0], "_info") {
 			return fmt.Errorf("attribute %.200s may hold secrets, and there is no key to seal them with", path)
 		}
+		before := s.Node.DriverInfo
 		if err := edit(s.Node, attributes, path, do(args)); err != nil {
 			return fmt.Errorf("attribute %.200s: %w", path, err)
+		}
+		// As the API judges what a client sets. A wrong address would keep racks from the machine.
+		n := driverinfo.Info{UUID: s.Node.UUID, Driver: s.Node.Driver, Fields: s.Node.DriverInfo}
+		if wrong := driverinfo.NewlyWrong(n, before, s.Node.Interfaces, ""); wrong != nil {
+			return fmt.Errorf("attribute %.200s: %s", path, strings.Join(wrong, "; "))
 		}
 		if s.Seal != nil {
 			s.Node.DriverInfo, s.Node.InstanceInfo = s.Seal(seal.DriverInfo, s.Node.DriverInfo), s.Seal(seal.InstanceInfo, s.Node.InstanceInfo)

@@ -34,7 +34,7 @@ const portID = "aaaaaaaa-2222-4333-8444-555555555555"
 
 // newSubject is a node with one port in which found was found.
 func newSubject(t testing.TB) *Subject {
-	return &Subject{Node: &store.Node{UUID: "n", Name: "node-1", Driver: "redfish", Traits: []string{"CUSTOM_OLD"},
+	return &Subject{Node: &store.Node{UUID: "n", Name: "node-1", Driver: "redfish", Interfaces: map[string]string{"management": "redfish", "power": "ipmitool"}, Traits: []string{"CUSTOM_OLD"},
 		Properties: map[string]any{"capabilities": "a:b,boot_mode:bios"}, DriverInfo: map[string]any{"redfish_address": "https://bmc", "redfish_password": "sealed"}},
 		Ports:     []*store.Port{{UUID: portID, Node: "n", Address: "52:54:00:aa:bb:02", PXEEnabled: true}},
 		Inventory: decode[map[string]any](t, found), Plugin: map[string]any{}, Log: slog.New(slog.DiscardHandler),
@@ -186,7 +186,11 @@ func TestActions(t *testing.T) {
 		`[{"op":"set-attribute","args":{"path":"extra.a.b","value":[1]}}]`:                              func(s *Subject) bool { return len(s.Node.Extra["a"].(map[string]any)["b"].([]any)) == 1 },
 		`[{"op":"set-attribute","args":["resource_class","{inventory[system_vendor][product_name]}"]}]`: func(s *Subject) bool { return s.Node.ResourceClass == "PowerEdge R640" },
 		`[{"op":"set-attribute","args":["driver_info/redfish_password","new"]}]`:                        func(s *Subject) bool { return s.Node.DriverInfo["redfish_password"] == "sealed new" },
-		`[{"op":"set-attribute","args":["disable_power_off",true]}]`:                                    func(s *Subject) bool { return s.Node.DisablePowerOff },
+		`[{"op":"set-attribute","args":["driver_info/snmp_port","abc"]}]`:                               func(s *Subject) bool { return s.Node.DriverInfo["snmp_port"] == "abc" }, // no interface reads it
+		`[{"op":"set-attribute","args":["driver_info/ipmi_address","{inventory[bmc_address]}"]},{"op":"set-attribute","args":["driver_info/ipmi_port",6230]}]`: func(s *Subject) bool {
+			return s.Node.DriverInfo["ipmi_address"] == "192.0.2.7"
+		},
+		`[{"op":"set-attribute","args":["disable_power_off",true]}]`: func(s *Subject) bool { return s.Node.DisablePowerOff },
 		`[{"op":"extend-attribute","args":["extra/l","a"]},{"op":"extend-attribute","args":["extra/l","a",true]},{"op":"extend-attribute","args":["extra/l","a"]}]`: func(s *Subject) bool {
 			return len(s.Node.Extra["l"].([]any)) == 2
 		},
@@ -229,6 +233,8 @@ func TestActionsThatFail(t *testing.T) {
 		`[{"op":"set-attribute","args":["provision_state","active"]}]`:                         "not for rules to change",
 		`[{"op":"set-attribute","args":["colour","red"]}]`:                                     "no attribute",
 		`[{"op":"set-attribute","args":["resource_class",5]}]`:                                 "is no text",
+		`[{"op":"set-attribute","args":["driver_info/ipmi_port","{node.name}"]}]`:              `attribute driver_info/ipmi_port: ipmi_port "node-1" is not a valid integer`,
+		`[{"op":"set-attribute","args":["driver_info",{"redfish_address":"ftp://bmc"}]}]`:      `attribute driver_info: redfish_address has the scheme "ftp": give https`,
 		`[{"op":"set-attribute","args":["properties","x"]}]`:                                   "is no object",
 		`[{"op":"set-attribute","args":["resource_class","` + strings.Repeat("x", 81) + `"]}]`: "more than 80 characters",
 		`[{"op":"set-attribute","args":["description","a\u0000"]}]`:                            "NUL",

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	keys "golang.org/x/crypto/ssh"
 )
 
 // check says what is wrong with a text.
@@ -225,6 +228,15 @@ func redfishAddress(field, text, _ string) string {
 		}
 		text = "https://" + text
 	}
+	return endpoint(field, text, "redfish_username and redfish_password")
+}
+
+// dracAddress is a host, whose port is a field of its own.
+func dracAddress(field, text, _ string) string {
+	return endpoint(field, "https://"+net.JoinHostPort(strings.Trim(text, "[]"), "443"), "drac_username and drac_password")
+}
+
+func endpoint(field, text, account string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Hostname() == "" {
 		return field + " is neither a URL nor a host"
@@ -234,7 +246,7 @@ func redfishAddress(field, text, _ string) string {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Sprintf("%s has the scheme %q: give https", field, u.Scheme)
 	case u.User != nil:
-		return field + " contains a user name: give it in redfish_username and redfish_password"
+		return field + " contains a user name: give it in " + account
 	case rest != "" && rest != "/redfish" && rest != "/redfish/v1", u.RawQuery != "", u.Fragment != "":
 		return field + " has a path: give scheme, host and port only"
 	}
@@ -443,6 +455,53 @@ func ucsProfile(field, text, _ string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is %q: give a distinguished name such as org-root/ls-web1", field, text)
+}
+
+// Hosts of virtual machines, by SSH and by libvirt.
+
+func hostKey(field, text, _ string) string {
+	if strings.EqualFold(text, "false") {
+		return ""
+	}
+	if _, _, _, _, err := keys.ParseAuthorizedKey([]byte(text)); err != nil {
+		return field + ` is no public key such as "ssh-ed25519 AAAA…": it says which host is the right one. false skips the check`
+	}
+	return ""
+}
+
+func privateKey(field, text, _ string) string {
+	if _, err := keys.ParsePrivateKey([]byte(text)); err != nil {
+		return field + " is no private key in PEM without a passphrase"
+	}
+	return ""
+}
+
+func keyFile(field, _, _ string) string {
+	return field + " is not read: a rackd opens no file for a node. Give the key itself in ssh_key_contents."
+}
+
+func headless(field, text, _ string) string {
+	if _, err := strconv.ParseBool(strings.ToLower(text)); err != nil {
+		return fmt.Sprintf("%s is %q: give true or false", field, text)
+	}
+	return ""
+}
+
+// libvirtURI takes the transports that ask who calls: libvirt's plain TCP does not.
+func libvirtURI(field, text, _ string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Path == "" || u.Fragment != "" {
+		return field + " is no URI of libvirt, such as qemu+ssh://HOST/system"
+	}
+	if _, secret := u.User.Password(); secret {
+		return field + " holds a password: give it in libvirt_password"
+	}
+	kind, transport, found := strings.Cut(u.Scheme, "+")
+	local := transport == "unix" || !found && u.Host == ""
+	if kind == "" || local != (u.Host == "") || found && !slices.Contains([]string{"unix", "tls", "ssh"}, transport) {
+		return fmt.Sprintf("%s is %q: give qemu+ssh://HOST/system, qemu+tls://HOST/system or qemu:///system", field, u.Redacted())
+	}
+	return ""
 }
 
 // web reports whether a text is an http or https URL without a user.

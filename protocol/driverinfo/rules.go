@@ -1,6 +1,9 @@
 package driverinfo
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Interfaces by the driver that they are of.
 var (
@@ -20,6 +23,7 @@ var (
 	seamicro = []string{"seamicro"}
 	msftocs  = []string{"msftocs"}
 	rpc      = []string{"rpc"}
+	libvirt  = []string{"libvirt", "libvirt-graphical"}
 )
 
 // longestOfIBoot is how long the user of an iBoot may be; 16 bytes are what IPMI can send (section 22.30).
@@ -57,6 +61,7 @@ var rules = map[string][]rule{
 	"redfish_identity":  {{readers: redfish, wrong: give("trust or ignore", "trust", "ignore")}},
 	"redfish_verify_ca": {{readers: redfish, wrong: authorities}},
 
+	"drac_address":   {{readers: drac, wrong: dracAddress}},
 	"drac_port":      {{readers: drac, wrong: validPort}},
 	"drac_protocol":  {{readers: drac, wrong: says("'drac_protocol' must be either 'http' or 'https'.", "http", "https")}},
 	"drac_identity":  {{readers: drac, wrong: give("trust or ignore", "trust", "ignore")}},
@@ -115,6 +120,14 @@ var rules = map[string][]rule{
 	"ssh_address":         {{readers: ssh, wrong: host("ssh_port", paired)}},
 	"ssh_port":            {{readers: ssh, wrong: port}},
 	"ssh_virt_type":       {{readers: ssh, wrong: virtType}},
+	"ssh_host_key":        {{readers: ssh, wrong: hostKey}},
+	"ssh_key_filename":    {{readers: ssh, wrong: keyFile}},
+	"vbox_use_headless":   {{readers: ssh, wrong: headless}},
+
+	"libvirt_uri":         {{readers: libvirt, wrong: libvirtURI}},
+	"libvirt_host_key":    {{readers: libvirt, reads: bySSH, wrong: hostKey}},
+	"libvirt_private_key": {{readers: libvirt, reads: bySSH, wrong: privateKey}},
+	"libvirt_verify_ca":   {{readers: libvirt, wrong: authorities}},
 
 	"seamicro_server_id":    {{readers: seamicro, wrong: seamicroServer}},
 	"seamicro_api_endpoint": {{readers: seamicro, wrong: seamicroEndpoint}},
@@ -136,3 +149,9 @@ func withoutFile(i Info) bool { return i.text("ca_file") == "" }
 
 // withUser: an iLO is asked by SNMP where the node has a user for it.
 func withUser(i Info) bool { return i.text("snmp_auth_user") != "" }
+
+// bySSH: libvirt is reached by SSH, which alone has keys of hosts, and users' keys without a certificate.
+func bySSH(i Info) bool {
+	scheme, _, _ := strings.Cut(i.text("libvirt_uri"), ":")
+	return strings.HasSuffix(strings.ToLower(scheme), "+ssh")
+}

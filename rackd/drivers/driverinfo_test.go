@@ -29,16 +29,19 @@ var inOrder = map[string]map[string]any{
 	"seamicro":   {"seamicro_api_endpoint": "http://192.0.2.1/v2.0", "seamicro_username": "u", "seamicro_password": "p", "seamicro_server_id": "1/0"},
 	"msftocs":    {"msftocs_base_url": "http://192.0.2.1", "msftocs_blade_id": "1", "msftocs_username": "u", "msftocs_password": "p"},
 	"rpc":        {"rpc_url": "http://192.0.2.1/power", "rpc_host": "a"},
+	"libvirt":    {"libvirt_uri": "qemu+ssh://192.0.2.1/system", "libvirt_domain": "a", "libvirt_password": "p", "libvirt_host_key": "false"},
 }
 
 // like are interfaces that read the same fields as another one.
 var like = map[string]string{"intel-ipmitool": "ipmitool", "ipmitool-socat": "ipmitool", "ipmitool-shellinabox": "ipmitool", "idrac-redfish": "redfish", "redfish-serial": "redfish",
-	"redfish-graphical": "redfish", "idrac": "idrac-wsman", "ilo5": "ilo"}
+	"redfish-graphical": "redfish", "idrac": "idrac-wsman", "ilo5": "ilo",
+	"libvirt-graphical": "libvirt"}
 
 // odd are values of which the rules and the drivers must think the same, right or wrong.
 var odd = []any{"abc", "0", "1", "-1", "17", "80", "443", "8000", "65536", "623.5", 9.0, true, "true", "https", "ftp", "http://192.0.2.1", "https://u:p@192.0.2.1", "https://192.0.2.1/x", "2001:db8::1", "[2001:db8::1]",
 	"[", "a b", "host.example", "host.example:443", "u@host", "sha", "SHA", "AES", "des", "trust", "session", "basic", "v2c", "2c", "3", "1.5", "single", "no", "pin", "Pin ", "1/2", "/a/../b", "a?b", "org-root/ls-b",
-	"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "0123456789", "0x80001f88", strings.Repeat("ab", 40)}
+	"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "0123456789", "0x80001f88", strings.Repeat("ab", 40), "qemu:///system", "qemu+tls://192.0.2.1/system", "qemu+tcp://192.0.2.1/system", "qemu+ssh:///system", "qemu+unix://192.0.2.1/system", "qemu+ssh://u:p@192.0.2.1/system", "qemu+ssh://192.0.2.1/system#x", "+ssh://192.0.2.1/system",
+	"FALSE", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHz1CPEtDcDqZRSaMhVaZLJ2aiAmtgxAX1pVQBeNeIcB", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----"}
 
 // What central refuses when a field is set is what `validate` says, and nothing that validate takes.
 func TestCentralRefusesWhatValidateDoes(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/ironyard/ironyard/protocol/driverinfo"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -67,12 +68,12 @@ func parse(n *node.Document) (t target, err error) {
 	if text == "" {
 		return refuse("%s is missing", fieldURI)
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Path == "" || u.Fragment != "" {
-		return refuse("%s is no URI of libvirt, such as qemu+ssh://HOST/system", fieldURI)
+	if why := driverinfo.Wrong("libvirt", fieldURI, text, n.UUID); why != "" {
+		return refuse("%s", why)
 	}
-	if _, secret := u.User.Password(); secret {
-		return refuse("%s holds a password: give it in %s", fieldURI, fieldPassword)
+	u, err := url.Parse(text)
+	if err != nil {
+		return refuse("%s is no URI", fieldURI) // which would have been found
 	}
 	kind, transport, found := strings.Cut(u.Scheme, "+")
 	switch {
@@ -80,9 +81,6 @@ func parse(n *node.Document) (t target, err error) {
 		transport = local
 	case !found:
 		transport = overTLS
-	}
-	if kind == "" || (transport != local && transport != overTLS && transport != overSSH) || (transport == local) != (u.Host == "") {
-		return refuse("%s is %q: give qemu+ssh://HOST/system, qemu+tls://HOST/system or qemu:///system", fieldURI, u.Redacted())
 	}
 	t = target{uri: kind + "://" + u.Path, transport: transport, host: u.Hostname(), port: u.Port(), socket: u.Query().Get("socket"), domain: n.DriverString(fieldDomain),
 		user: n.DriverString(fieldUser), password: n.DriverString(fieldPassword), key: n.DriverString(fieldPrivateKey), cert: n.DriverString(fieldCert),
