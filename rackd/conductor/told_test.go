@@ -138,6 +138,62 @@ func TestWhatDriversKeepOfIdleMachinesIsTold(t *testing.T) {
 	})
 }
 
+// onceMet keeps something of a machine whose BMC has been talked to.
+type onceMet struct{ met func() bool }
+
+func (k onceMet) Kept(*node.Document) json.RawMessage {
+	if !k.met() {
+		return nil
+	}
+	return json.RawMessage(`{"bmc_keys":"k"}`)
+}
+
+// The verification of a node is often the first talk with its BMC. What drivers keep of that is told, also where the BMC refuses the
+// login: who answers at the address next has to show the same key.
+func TestWhatDriversKeepOfAVerificationIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error // to the power read
+		later  bool  // the management talks to a BMC, and the power interface to none
+	}{"in order": {}, "a login that is refused": {answer: driver.ErrInvalid}, "in order, by its management": {later: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf()
+			oneNode(s)
+			m, read := &machine{power: driver.PowerOn, readErr: func() error { return c.answer }}, false
+			m.onRead = func() { read = true }
+			k := onceMet{func() bool { return read && (!c.later || m.asked > 0) }}
+			_, _, kill := conductorOn(t, s, "a", owned("a"), m, func(c *Config) {
+				named := []driver.Named{{Name: "m", Impl: m}}
+				reg, err := driver.NewRegistry(driver.Type{Name: "t", Keeper: k, Interfaces: map[string][]driver.Named{
+					"power": named, "management": named, "boot": named, "deploy": named}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Hardware = reg
+			})
+			defer kill()
+			s.request(nodeA, work.Manage, provision.Verifying, work.Args{})
+			<-time.After(time.Minute)
+			synctest.Wait()
+			want := provision.Manageable
+			if c.answer != nil {
+				want = provision.Enroll
+			}
+			if d := s.Work(nodeA).Doc; d.Open() || d.State != want {
+				t.Fatalf("%s: %q, %+v", name, d.State, d.Result)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			told := false
+			for _, e := range s.events {
+				told = told || e.Hardware != nil && string(e.Hardware.Kept) == `{"bmc_keys":"k"}`
+			}
+			if !told {
+				t.Errorf("%s: what the driver keeps of the BMC is not told", name)
+			}
+		})
+	}
+}
+
 // A power state is told again now and then, for the event that told it may have been lost. That
 // costs the WAN next to nothing.
 func TestPowerIsToldAgainNowAndThen(t *testing.T) {

@@ -38,8 +38,8 @@ func timeout(a *work.Args, usual time.Duration) time.Duration {
 func (c *Catalog) verifyPower() driver.Step {
 	return driver.Step{Interface: "power", Name: "verify", Kind: driver.Repeatable, Retries: 2, Pause: 2 * time.Second,
 		Run: func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
+			defer t.Keep() // of a first use of a BMC, whatever came of it
 			state, err := t.Hardware.Power().PowerState(ctx, t.Node)
-			t.Keep() // a first use of a BMC, whatever came of it
 			if err != nil {
 				return driver.Done(), fmt.Errorf("read the power state: %w", err)
 			}
