@@ -257,6 +257,28 @@ func note(t *driver.Task, files map[string]string) error {
 	return nil
 }
 
+// Apart is a copy of t by which the files of an instance are fetched while the machine may still run the instance of before: that one
+// keeps its own, should the flow end before it has sent anything. give notes them with t, once the machine is to get them.
+func Apart(t *driver.Task) (apart *driver.Task, give func() error) {
+	copied := *t
+	copied.Facts, copied.Record = maps.Clone(t.Facts), unseen{t.Record}
+	return &copied, func() error {
+		if _, noted := copied.Facts[fact]; !noted {
+			return nil
+		}
+		return note(t, Of(t.Node, copied.Facts))
+	}
+}
+
+// unseen tells all but the files of an instance.
+type unseen struct{ driver.Recorder }
+
+func (u unseen) Observe(o hardware.Observation) {
+	if o.InstanceFiles = nil; !o.Empty() {
+		u.Recorder.Observe(o)
+	}
+}
+
 // TellAgain reports which files the instance boots, where a rackd that noted it may have died before it was told.
 func TellAgain(t *driver.Task) {
 	if files := Of(t.Node, t.Facts); files != nil && !maps.Equal(files, t.Node.InstanceFiles) {

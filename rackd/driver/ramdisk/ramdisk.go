@@ -96,13 +96,20 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 
 // down brings the instance's files and switches the machine off.
 func (i Interface) down(ctx context.Context, t *driver.Task) error {
-	if err := fetch(ctx, t); err != nil { // before the machine is touched
+	// Before the machine is touched. A rebuild that fails here leaves the instance of before, which is to boot its own files again.
+	apart, give := instancefiles.Apart(t)
+	if err := fetch(ctx, apart); err != nil {
 		return err
 	}
 	if !t.StaysOn() {
 		if err := i.power.Off(ctx, t); err != nil {
 			return err
 		}
+	} else if _, err := t.Hardware.Power().PowerState(ctx, t.Node); err != nil {
+		return fmt.Errorf("read the power state before the instance's boot is prepared: %w", err)
+	}
+	if err := give(); err != nil {
+		return err
 	}
 	// A rackd may die once a medium is in a drive. The rackd that ends the flow then takes it out.
 	if err := driver.Prepares(ctx, t); err != nil {

@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -118,6 +119,53 @@ func TestNotesBeforeItTellsTheMachine(t *testing.T) {
 			}
 			if !slices.Equal(noted, want) {
 				t.Errorf("stays on %t: %q, want %q; writes %q", staysOn, noted, want, r.Log)
+			}
+		}
+	})
+}
+
+// badMedia boots from media that rackds make, of files of which none can be made.
+type badMedia struct {
+	driver.Boot
+	driver.InstanceMediumMaker
+}
+
+func (badMedia) ValidateInstanceFiles(*node.Document) error { return nil }
+func (badMedia) ReadyInstance(ctx context.Context, t *driver.Task) error {
+	return errors.Join(instancefiles.FetchForMedium(ctx, t, ""), driver.ErrInvalid)
+}
+
+// A rebuild sends the machine nothing where its files are no good, or the BMC does not answer. The instance of before runs on then. It
+// boots its own files at its next start, in this rackd's eyes and in central's.
+func TestAFailedRebuildLeavesTheFilesOfTheInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			boot    driver.Boot
+			broken  string
+			staysOn bool
+			want    error
+		}{
+			"a file cannot be had":                         {networkboot.IPXE(), "latest http://192.0.2.1/r", false, driver.ErrUnreachable},
+			"the BMC of a machine that stays on is silent": {networkboot.IPXE(), "power_state", true, driver.ErrUnreachable},
+			"no medium can be made of the files":           {badMedia{Boot: networkboot.IPXE()}, "", false, driver.ErrInvalid},
+		} {
+			r := drivertest.NewRig()
+			r.Node.InstanceInfo, r.Node.DisablePowerOff = files, c.staysOn
+			r.Node.InstanceFiles = map[string]string{"kernel": "old kernel", "ramdisk": "old ramdisk"}
+			r.SetPowerState(driver.PowerOn)
+			r.Fail = func(call string) error {
+				if call == c.broken {
+					return driver.ErrUnreachable
+				}
+				return nil
+			}
+			task := r.Task(c.boot)
+			if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task); !errors.Is(err, c.want) || len(r.Log) != 0 {
+				t.Fatalf("%s: %v, writes %v", name, err, r.Log)
+			}
+			load := networkboot.IPXE().InstanceOrder(r.Node, task.Facts).Load
+			if load == nil || load.Kernel.ID != "old kernel" || r.Observed.InstanceFiles != nil || task.Facts[driver.FactPrepared] != "" {
+				t.Errorf("%s: the machine loads %+v, central is told %v, facts %v", name, load, r.Observed.InstanceFiles, task.Facts)
 			}
 		}
 	})
