@@ -143,6 +143,8 @@ const (
 	FileMediumAt = "medium_at"
 	// FileDrive is the SHA-256 of the instance's config drive, where that is one of those media.
 	FileDrive = "configdrive"
+	// FileDriveOf and FileDriveName are the UUID and the name that the config drive was made with: the node may get others since.
+	FileDriveOf, FileDriveName = "configdrive_of", "configdrive_name"
 )
 
 // DriveObject is the name that the instance's config drive has in the site's store for as long as the instance needs it there;
@@ -184,6 +186,9 @@ func (d *Document) Interface(kind string) string { return d.Interfaces[kind] }
 
 // DriverString returns driver_info[key] as text, empty when it is missing.
 func (d *Document) DriverString(key string) string { return text(d.DriverInfo[key]) }
+
+// Instance is the UUID of the node's instance, which has the node's own where it was given none.
+func (d *Document) Instance() string { return cmp.Or(d.InstanceUUID, d.UUID) }
 
 // InstanceString returns instance_info[key] as text, empty when it is missing.
 func (d *Document) InstanceString(key string) string { return text(d.InstanceInfo[key]) }

@@ -46,10 +46,6 @@ func (c *Conductor) Installation(ctx context.Context, id, bootID string) (i Inst
 	if err != nil {
 		return i, fmt.Errorf("open the config drive: %w", err)
 	}
-	instance := n.InstanceUUID
-	if instance == "" {
-		instance = id
-	}
-	i.Drive, err = c.cfg.BuildDrive(ctx, input, instance, n.Name)
+	i.Drive, err = c.cfg.BuildDrive(ctx, input, n.Instance(), n.Name)
 	return i, err
 }

@@ -38,6 +38,9 @@ func (m *byInstanceMedia) InstanceMedium(n *node.Document, facts map[string]stri
 func (m *byInstanceMedia) InstanceMedia(n *node.Document, facts map[string]string) (string, string) {
 	return m.files(n, facts)[node.FileMedium], m.files(n, facts)[node.FileDrive]
 }
+func (m *byInstanceMedia) DriveNames(n *node.Document, facts map[string]string) (string, string) {
+	return m.files(n, facts)[node.FileDriveOf], m.files(n, facts)[node.FileDriveName]
+}
 func (m *byInstanceMedia) KeepInstance(context.Context, *driver.Task) error {
 	m.writes = append(m.writes, "keep the media")
 	return nil
@@ -57,7 +60,7 @@ func (m *byInstanceMedia) with(t *testing.T, build func(context.Context, string,
 // The media of an instance answer from when its BMC is told of them, at the owner, and with the checkpoint at each rackd; and by the node's
 // document alone, as for a rackd that has just started. They end with the instance, and with a deploy that fails.
 func TestMediaOfAnInstance(t *testing.T) {
-	drive, err := configdrive.Build(t.Context(), nil, `{"user_data":"u"}`, configdrive.Defaults{})
+	drive, err := configdrive.Build(t.Context(), nil, `{"user_data":"u"}`, configdrive.Defaults{UUID: "i", Name: "first"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +70,11 @@ func TestMediaOfAnInstance(t *testing.T) {
 	}
 	is := sha256.Sum256(image)
 	sum := hex.EncodeToString(is[:])
-	build := func(_ context.Context, input, _, _ string) (string, error) {
+	build := func(ctx context.Context, input, instance, name string) (string, error) {
 		if input != "work-1" {
 			return "", errors.New("another input: " + input)
 		}
-		return drive, nil
+		return configdrive.Build(ctx, nil, `{"user_data":"u"}`, configdrive.Defaults{UUID: instance, Name: name})
 	}
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -81,7 +84,7 @@ func TestMediaOfAnInstance(t *testing.T) {
 			told, goOn := make(chan string, 4), make(chan bool)
 			m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable, Run: func(ctx context.Context, k *driver.Task) (driver.Outcome, error) {
 				k.Facts[driver.FactBoot] = driver.BootInstance
-				k.Facts["instance_files"] = `{"kernel":"sha256-k","medium":"` + k.WorkID + `","configdrive":"` + sum + `"}`
+				k.Facts["instance_files"] = `{"kernel":"sha256-k","medium":"` + k.WorkID + `","configdrive":"` + sum + `","configdrive_of":"i","configdrive_name":"first"}`
 				k.Media.PublishInstance()
 				url, err := k.Media.InstanceURL("http://a", k.WorkID, driver.InstanceBoot)
 				if err != nil {
@@ -150,13 +153,21 @@ func TestMediaOfAnInstance(t *testing.T) {
 				s.mu.Lock()
 				n := *s.nodes[nodeA]
 				n.State, n.Generation = provision.Active, n.Generation+1
-				n.InstanceFiles = map[string]string{"kernel": "sha256-k", node.FileMedium: "work-1", node.FileDrive: sum}
+				n.InstanceFiles = map[string]string{"kernel": "sha256-k", node.FileMedium: "work-1", node.FileDrive: sum, node.FileDriveOf: "i", node.FileDriveName: "first"}
 				change(&n)
 				s.nodes[nodeA] = &n
 				s.mu.Unlock()
 			}
 			later(func(*node.Document) {})
 			answers("by the document", b, true)
+			later(func(n *node.Document) { n.Name, n.InstanceUUID = "second", "another" })
+			answers("of a node that was renamed, and is another instance's", b, true)
+			later(func(n *node.Document) {
+				n.Name, n.InstanceUUID = "first", "i"
+				delete(n.InstanceFiles, node.FileDriveOf)
+				delete(n.InstanceFiles, node.FileDriveName)
+			})
+			answers("of a deploy that has noted no name", b, true)
 			later(func(n *node.Document) { n.InstanceFiles[node.FileDrive] = strings.Repeat("0", 64) })
 			if _, open, err := b.InstanceDrive(t.Context(), nodeA, driveCode); err != nil {
 				t.Error(err)

@@ -157,11 +157,16 @@ func (c *Conductor) InstanceDrive(ctx context.Context, id, code string) (sum str
 		return "", nil, ErrNoDrive
 	}
 	ctx = context.WithoutCancel(ctx) // others may wait for the same reading
-	return sum, func() ([]byte, error) { return c.readDrive(ctx, n, key, work, sum) }, nil
+	instance, name := maker.DriveNames(n, facts)
+	if instance == "" {
+		instance, name = n.Instance(), n.Name
+	}
+	return sum, func() ([]byte, error) { return c.readDrive(ctx, n, key, work, sum, instance, name) }, nil
 }
 
-// readDrive reads an instance's config drive from the site's store. The work stands in the node's document, which is central's.
-func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.Key, work, sum string) ([]byte, error) {
+// readDrive reads an instance's config drive from the site's store, and makes it for the instance and the name that it was made for first.
+// The work stands in the node's document, which is central's.
+func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.Key, work, sum, instance, name string) ([]byte, error) {
 	sealed, err := c.cfg.Documents.ConfigDrive(ctx, work)
 	if err != nil {
 		return nil, fmt.Errorf("read the config drive: %w", err)
@@ -170,11 +175,7 @@ func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.K
 	if err != nil {
 		return nil, fmt.Errorf("open the config drive: %w", err)
 	}
-	instance := n.InstanceUUID
-	if instance == "" {
-		instance = n.UUID
-	}
-	text, err := c.cfg.BuildDrive(ctx, input, instance, n.Name)
+	text, err := c.cfg.BuildDrive(ctx, input, instance, name)
 	if err != nil {
 		return nil, fmt.Errorf("make the config drive: %w", err)
 	}
@@ -183,7 +184,7 @@ func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.K
 		return nil, err
 	}
 	if is := sha256.Sum256(image); hex.EncodeToString(is[:]) != sum {
-		return nil, errors.New("the config drive is another than the one that the deploy was given: its address gives another, or the node's name has changed")
+		return nil, errors.New("the config drive is another than the one that the deploy was given: its address gives another now")
 	}
 	return image, nil
 }

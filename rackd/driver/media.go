@@ -159,6 +159,8 @@ type InstanceMediumMaker interface {
 	InstanceMedium(n *node.Document, facts map[string]string) (l bootorder.Load, ok bool)
 	// InstanceMedia are the work that has deployed the instance, and the SHA-256 of its config drive; both may be empty.
 	InstanceMedia(n *node.Document, facts map[string]string) (work, drive string)
+	// DriveNames are the UUID and the name that the config drive was made with; the UUID is empty where they were not noted.
+	DriveNames(n *node.Document, facts map[string]string) (instance, name string)
 	// KeepInstance has the machine find these media where a rackd serves them: it puts in again what the BMC has lost, and what a
 	// rackd served that no longer lives. What others have put in stays. It tells the machine nothing where all is well.
 	KeepInstance(ctx context.Context, t *Task) error

@@ -52,9 +52,5 @@ func (r *Runner) configDrive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("config drive: %w", err)
 	}
-	id := r.node.InstanceUUID
-	if id == "" {
-		id = r.node.UUID
-	}
-	return r.deps.BuildDrive(ctx, input, id, r.node.Name)
+	return r.deps.BuildDrive(ctx, input, r.node.Instance(), r.node.Name)
 }

@@ -179,6 +179,7 @@ func FetchForMedium(ctx context.Context, t *driver.Task, drive string) error {
 	files[node.FileMedium] = t.WorkID
 	if drive != "" {
 		files[node.FileDrive] = drive
+		files[node.FileDriveOf], files[node.FileDriveName] = t.Node.Instance(), t.Node.Name
 	}
 	if was := Of(t.Node, t.Facts); was[node.FileMedium] == t.WorkID && was[node.FileMediumAt] != "" {
 		files[node.FileMediumAt] = was[node.FileMediumAt] // the step runs again

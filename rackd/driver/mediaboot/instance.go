@@ -97,6 +97,12 @@ func (Interface) InstanceMedia(n *node.Document, facts map[string]string) (work,
 	return files[node.FileMedium], files[node.FileDrive]
 }
 
+// DriveNames implements driver.InstanceMediumMaker.
+func (Interface) DriveNames(n *node.Document, facts map[string]string) (instance, name string) {
+	files := instancefiles.Of(n, facts)
+	return files[node.FileDriveOf], files[node.FileDriveName]
+}
+
 // ReadyInstance implements driver.InstanceMediumMaker.
 func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 	drive, err := i.readyDrive(ctx, t)

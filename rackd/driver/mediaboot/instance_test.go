@@ -148,6 +148,9 @@ func TestInstanceFromItsMedia(t *testing.T) {
 			if err := errors.Join(i.Validate(k.Node), i.ValidateInstanceFiles(k.Node), i.ReadyInstance(t.Context(), k)); err != nil || len(b.writes) != 0 {
 				t.Fatalf("%v, writes %q", err, b.writes)
 			}
+			if of, name := i.DriveNames(k.Node, k.Facts); c.drive && (of != k.Node.UUID || name != k.Node.Name) {
+				t.Errorf("its config drive is made for %q, %q, the node is %q", of, name, k.Node.Name)
+			}
 			for range 2 { // a rackd that goes on with the step
 				if err := i.PrepareInstance(t.Context(), k); err != nil {
 					t.Fatal(err)
