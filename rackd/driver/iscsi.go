@@ -2,10 +2,14 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
 )
+
+// ErrTargetKept means that a machine's firmware attaches no target any more, and keeps the name of one, or its account.
+var ErrTargetKept = errors.New("the BMC keeps a target that it no longer attaches")
 
 // BootISCSI is the boot device that a machine's firmware reaches by iSCSI.
 const BootISCSI BootDevice = "iscsiboot"
@@ -60,7 +64,8 @@ type ISCSIBooter interface {
 	// is set already is not written, unless it has a secret. It counts from the machine's next start. It wraps ErrUnsupported
 	// for machines that cannot, or not in their boot mode.
 	SetISCSIBoot(ctx context.Context, f Fence, n *node.Document, target ISCSITarget) error
-	// ClearISCSIBoot takes the targets away, and reads back.
+	// ClearISCSIBoot takes the targets away, with their names and accounts, and reads back. What is so already is not written. Its error
+	// wraps ErrTargetKept where no target is attached any more, and the BMC refuses to forget one.
 	ClearISCSIBoot(ctx context.Context, f Fence, n *node.Document) error
 }
 

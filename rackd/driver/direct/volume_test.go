@@ -28,6 +28,7 @@ type firmware struct {
 	hidden        int
 	log           []string
 	deviceRefused error
+	kept          error // what it says of a target that it forgets in part
 	room          driver.ISCSIRoom
 	start         func() driver.Start // nil: the BMC does not tell
 }
@@ -57,7 +58,10 @@ func (f *firmware) SetISCSIBoot(_ context.Context, fence driver.Fence, n *node.D
 func (f *firmware) ClearISCSIBoot(_ context.Context, fence driver.Fence, _ *node.Document) error {
 	f.log = append(f.log, "clear")
 	f.target = nil
-	return fence.Check()
+	if err := fence.Check(); err != nil {
+		return err
+	}
+	return f.kept
 }
 
 func (f *firmware) SetBootDevice(_ context.Context, _ driver.Fence, _ *node.Document, d driver.BootDevice, persistent bool) error {
@@ -265,6 +269,18 @@ func TestAVolumeThatNeverShowsIsTakenBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A BMC that does not forget an account is told of in the history. Asking it once more changes nothing, so the rest is done.
+func TestATargetThatIsKeptIsTold(t *testing.T) {
+	r, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+	f.kept = fmt.Errorf("its function 1 still has CHAPUsername: %w", driver.ErrTargetKept)
+	if err := driver.TakeBackInstance(t.Context(), task); err != nil || f.log[len(f.log)-1] != "boot disk true" {
+		t.Errorf("%v, writes %q", err, f.log)
+	}
+	if told := strings.Join(r.Phases, "\n"); !strings.Contains(told, "CHAPUsername") {
+		t.Errorf("the history says %q", told)
+	}
 }
 
 // A firmware that never shows the volume has not logged in: the deploy fails, and says what to look at. It does so shortly after the BMC

@@ -15,6 +15,10 @@ type ISCSIMachine struct {
 	Booter driver.ISCSIBooter
 	// Adapters is how many network adapters get a target.
 	Adapters int
+	// Holds is all that the settings of the adapters hold, secrets included, as text.
+	Holds func() string
+	// Stubborn has the machine refuse settings that are empty or null.
+	Stubborn func()
 }
 
 // ISCSIConformance holds a driver.ISCSIBooter to its contract.
@@ -52,6 +56,49 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 			t.Errorf("it still shows %+v", left)
 		}
 	}
+	// The next one on the machine reads what its cards hold: root there has the firmware's settings, and the next boot leaves them in the iBFT.
+	mutual, second := chap, plain
+	mutual.TargetUser, mutual.TargetSecret = "target-user", "s3cret-of-target"
+	second.Second = driver.ISCSIPath{Host: "192.0.2.12", Port: 3261, IQN: "iqn.2010-10.org.example:volume-1b", LUN: 3}
+	keepsNothing := func(t *testing.T, m *ISCSIMachine, words ...string) {
+		t.Helper()
+		for _, word := range words {
+			if holds := m.Holds(); strings.Contains(holds, word) {
+				t.Errorf("after it was cleared the machine holds %q: %s", word, holds)
+			}
+		}
+	}
+	t.Run("nothing of a target is left when it is cleared", func(t *testing.T) {
+		for _, target := range []driver.ISCSITarget{chap, mutual, second} {
+			m := start(t)
+			if m.Booter.ISCSIRoom().Fits(target, m.Node) != nil {
+				continue
+			}
+			set(t, m, target)
+			if !strings.Contains(m.Holds(), target.IQN) || !strings.Contains(m.Holds(), target.Secret) {
+				t.Fatalf("the machine does not tell what it holds: %s", m.Holds())
+			}
+			clear(t, m)
+			keepsNothing(t, m, "org.example", "chap-user", chap.Secret, "target-user", mutual.TargetSecret, "192.0.2.1")
+			writes(t, m.Machine, "clear again", 0, func() { clear(t, m) })
+		}
+	})
+	t.Run("a secret that cannot be emptied is overwritten, and what stays is told", func(t *testing.T) {
+		m := start(t)
+		set(t, m, chap)
+		m.Stubborn()
+		err := m.Booter.ClearISCSIBoot(within(t), &Fence{}, m.Node)
+		if err != nil && !errors.Is(err, driver.ErrTargetKept) {
+			t.Fatalf("%v, want nil or ErrTargetKept", err)
+		}
+		if left := read(t, m); len(left) > 0 {
+			t.Errorf("it still shows %+v", left)
+		}
+		keepsNothing(t, m, chap.Secret)
+		if err == nil {
+			keepsNothing(t, m, "org.example", "chap-user")
+		}
+	})
 	t.Run("a target is set, shown and cleared", func(t *testing.T) {
 		m := start(t)
 		if left := read(t, m); len(left) > 0 {
@@ -67,9 +114,6 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 	t.Run("what it has room for is set, and all else is refused", func(t *testing.T) {
 		m := start(t)
 		room := m.Booter.ISCSIRoom()
-		mutual, second := chap, plain
-		mutual.TargetUser, mutual.TargetSecret = "target-user", "s3cret-of-target"
-		second.Second = driver.ISCSIPath{Host: "192.0.2.12", Port: 3261, IQN: "iqn.2010-10.org.example:volume-1b", LUN: 3}
 		for _, c := range []struct {
 			target driver.ISCSITarget
 			fits   bool

@@ -24,7 +24,19 @@ const (
 )
 
 // double is an iLO 5.
-type double struct{ *redfishtest.BMC }
+type double struct {
+	*redfishtest.BMC
+	// secrets are those of CHAP, which it does not show, by the place of the attempt.
+	secrets [2]any
+	// stubborn: it refuses settings of iSCSI that are empty or null.
+	stubborn bool
+}
+
+// holds is all that its attempts hold at the next start.
+func (d *double) holds() (text string) {
+	d.Do(func() { text = fmt.Sprint(d.At[settingsAt]["iSCSISources"], d.secrets) })
+	return text
+}
 
 func newDouble(t *testing.T) *double {
 	t.Helper()
@@ -33,7 +45,7 @@ func newDouble(t *testing.T) *double {
 		return map[string]any{"iSCSIAttemptInstance": 0, "iSCSIAttemptName": "", "iSCSIAuthenticationMethod": "None", "iSCSIChapSecret": nil, "iSCSIChapUsername": nil,
 			"iSCSIConnection": "Disabled", "iSCSILUN": "0", "iSCSINicSource": nil, "iSCSITargetInfoViaDHCP": true, "iSCSITargetIpAddress": "0.0.0.0", "iSCSITargetName": "", "iSCSITargetTcpPort": 3260}
 	}
-	d := &double{redfishtest.Start(t, "HPE", redfishtest.Tree{
+	d := &double{BMC: redfishtest.Start(t, "HPE", redfishtest.Tree{
 		biosAt: {"@odata.id": biosAt, "Attributes": map[string]any{"BootMode": "Uefi", "Sriov": "Enabled", "ProcVirtualization": "Enabled"},
 			"Oem": map[string]any{"Hpe": map[string]any{"Links": map[string]any{"iScsi": link(iscsiAt + "/"), "Mappings": link(mappingsAt + "/")}}}},
 		iscsiAt: {"@odata.id": iscsiAt, "@Redfish.Settings": map[string]any{"SettingsObject": link(settingsAt + "/")}, "iSCSIInitiatorName": "iqn.2015-02.com.hpe:uefi-U31",
@@ -80,9 +92,20 @@ func (d *double) write(w http.ResponseWriter, r *http.Request, body map[string]a
 		// A list is merged by its places, and secrets are not shown.
 		old := d.At[settingsAt]["iSCSISources"].([]any)
 		sources, _ := body["iSCSISources"].([]any)
+		for _, s := range sources {
+			for name, value := range s.(map[string]any) {
+				if d.stubborn && (value == nil || value == "") {
+					redfishtest.Refuse(w, http.StatusBadRequest, "the value of "+name+" is not valid")
+					return true
+				}
+			}
+		}
 		for i, s := range sources {
 			if i < len(old) {
 				redfishtest.Merge(old[i].(map[string]any), s.(map[string]any))
+				if secret, given := s.(map[string]any)["iSCSIChapSecret"]; given {
+					d.secrets[i] = secret
+				}
 				old[i].(map[string]any)["iSCSIChapSecret"] = nil
 			}
 		}

@@ -43,7 +43,7 @@ func TestISCSIConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			drivertest.ISCSIConformance(t, func(t *testing.T) *drivertest.ISCSIMachine {
 				d := newDouble(t)
-				return &drivertest.ISCSIMachine{Machine: d.Machine(nil, nil, d.info), Booter: of(t), Adapters: 2}
+				return &drivertest.ISCSIMachine{Machine: d.Machine(nil, nil, d.info), Booter: of(t), Adapters: 2, Holds: d.holds, Stubborn: func() { d.Do(func() { d.stubborn = true }) }}
 			})
 		})
 	}

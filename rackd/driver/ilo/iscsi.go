@@ -3,7 +3,9 @@ package ilo
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,7 +257,45 @@ func (i initiator) has(target driver.ISCSITarget) bool {
 	return len(i.nics) > 0
 }
 
-// ClearISCSIBoot implements driver.ISCSIBooter: the attempts of all adapters are disabled.
+// What takes the place of a target's name and its user where an iLO takes nothing empty.
+const noTarget, noUser = "iqn.2000-01.invalid:none", "none"
+
+// keeps reports whether the attempt tells of a target that was there.
+func (s source) keeps() bool {
+	return s.TargetName != "" && s.TargetName != noTarget || s.User != "" && s.User != noUser
+}
+
+// forgetting are changes that disable the attempts of all adapters, the best first: the next is for an iLO that refuses the one before.
+// Their secrets are emptied, or overwritten.
+func (i initiator) forgetting() (bodies []map[string]any) {
+	for _, words := range []map[string]any{
+		{"iSCSITargetName": "", "iSCSIChapUsername": "", "iSCSIChapSecret": "", "iSCSITargetIpAddress": "0.0.0.0", "iSCSIAuthenticationMethod": "None"},
+		{"iSCSITargetName": "", "iSCSIChapUsername": nil, "iSCSIChapSecret": nil, "iSCSITargetIpAddress": "0.0.0.0", "iSCSIAuthenticationMethod": "None"},
+		{"iSCSITargetName": noTarget, "iSCSIChapUsername": noUser, "iSCSIChapSecret": rand.Text()[:16], "iSCSITargetIpAddress": "0.0.0.0"},
+		{},
+	} {
+		sources := []any{}
+		for at, nic := range i.nics {
+			s := map[string]any{"iSCSIAttemptName": nic, "iSCSINicSource": nic, "iSCSIAttemptInstance": at + 1, "iSCSIConnection": "Disabled"}
+			maps.Copy(s, words)
+			sources = append(sources, s)
+		}
+		bodies = append(bodies, map[string]any{"iSCSISources": sources})
+	}
+	return bodies
+}
+
+// kept are the attempts of its adapters that tell of a target.
+func (i initiator) kept() (nics []string) {
+	for _, s := range i.Sources {
+		if s.keeps() && slices.Contains(i.nics, s.NIC) {
+			nics = append(nics, s.NIC)
+		}
+	}
+	return nics
+}
+
+// ClearISCSIBoot implements driver.ISCSIBooter: the attempts of all adapters are disabled, and forget the target.
 func (m Management) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
 	operation := "Unsetting of iSCSI target for node " + n.UUID
 	return m.Turn(ctx, f, n, "clear the iSCSI target", func(t *redfish.Turn) error {
@@ -263,14 +303,15 @@ func (m Management) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(i.Sources, source.on) {
+		if !slices.ContainsFunc(i.Sources, source.on) && len(i.kept()) == 0 {
 			return nil
 		}
-		sources := []any{}
-		for at, nic := range i.nics {
-			sources = append(sources, map[string]any{"iSCSIAttemptName": nic, "iSCSINicSource": nic, "iSCSIAttemptInstance": at + 1, "iSCSIConnection": "Disabled"})
+		for _, change := range i.forgetting() {
+			if _, err = t.Change(i.at, change); !redfish.RefusesValues(err) {
+				break
+			}
 		}
-		if _, err := t.Change(i.at, map[string]any{"iSCSISources": sources}); err != nil {
+		if err != nil {
 			return err
 		}
 		if i, err = initiatorOf(t, operation); err != nil {
@@ -278,6 +319,10 @@ func (m Management) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.
 		}
 		if slices.ContainsFunc(i.Sources, source.on) {
 			return fmt.Errorf("it accepted to clear its iSCSI targets, and still shows one")
+		}
+		if nics := i.kept(); len(nics) > 0 {
+			return fmt.Errorf("its iSCSI attempts of %s still tell of a target, and perhaps have its CHAP secret: change that at the target, or remove the attempts in the firmware's own menu: %w",
+				strings.Join(nics, ", "), driver.ErrTargetKept)
 		}
 		return nil
 	})

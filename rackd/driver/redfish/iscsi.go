@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -150,7 +152,7 @@ func (f *deviceFunction) pending(t *Turn) error {
 	}
 	var staged struct {
 		BootMode  string
-		ISCSIBoot *iscsiBoot `json:"iSCSIBoot"`
+		ISCSIBoot *stagedBoot `json:"iSCSIBoot"`
 	}
 	switch err := t.Read(at, &staged); {
 	case status(err) == http.StatusNotFound:
@@ -161,10 +163,26 @@ func (f *deviceFunction) pending(t *Turn) error {
 	if staged.BootMode != "" {
 		f.BootMode = staged.BootMode
 	}
-	if staged.ISCSIBoot != nil && staged.ISCSIBoot.PrimaryTargetName != "" {
-		f.ISCSIBoot = staged.ISCSIBoot
+	// Some BMCs show each property as null where nothing is staged; then the boot mode is null, too.
+	if b := staged.ISCSIBoot; b != nil && (b.PrimaryTargetName != "" || b.names && staged.BootMode != "") {
+		f.ISCSIBoot = &b.iscsiBoot
 	}
 	return nil
+}
+
+// stagedBoot is iscsiBoot in a settings object. names: it names a target, or says that there is none.
+type stagedBoot struct {
+	iscsiBoot
+	names bool
+}
+
+func (b *stagedBoot) UnmarshalJSON(text []byte) error {
+	var names map[string]json.RawMessage
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	_, b.names = names["PrimaryTargetName"]
+	return json.Unmarshal(text, &b.iscsiBoot)
 }
 
 // listed lists a collection's members; one that is not there has none.
@@ -222,60 +240,129 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 	if wanted {
 		second["SecondaryTargetTCPPort"], second["SecondaryLUN"] = target.Second.Port, target.Second.LUN
 	}
-	body := func(now deviceFunction) map[string]any {
+	bodies := func(now deviceFunction) []map[string]any {
 		set := maps.Clone(boot)
 		if wanted || now.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
 			maps.Copy(set, second)
 		}
-		return map[string]any{"BootMode": "iSCSI", "iSCSIBoot": set}
+		return []map[string]any{{"BootMode": modeISCSI, "iSCSIBoot": set}}
 	}
-	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secrets(), body, func(now deviceFunction) bool {
-		is, on := now.target()
-		return on && target.Same(is)
+	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secrets(), bodies, func(now deviceFunction) error {
+		if is, on := now.target(); !on || !target.Same(is) {
+			return notShown(now)
+		}
+		return nil
 	}, target.Secret != "")
 }
 
-// ClearISCSIBoot implements driver.ISCSIBooter: the functions boot by PXE again.
+// Boot modes of a function.
+const modeISCSI, modePXE = "iSCSI", "PXE"
+
+// ClearISCSIBoot implements driver.ISCSIBooter: the functions boot by PXE again, and forget the target. Its name and its account would
+// be there for who gets the machine next.
 func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
-	body := func(deviceFunction) map[string]any { return map[string]any{"BootMode": "PXE"} }
-	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", nil, body, func(now deviceFunction) bool {
-		_, on := now.target()
-		return !on
-	}, false)
+	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", nil, deviceFunction.forgetting, deviceFunction.cleared, false)
 }
 
-// changeFunctions patches the functions that are not so yet, and reads back. With always it patches the others too.
-func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing string, secrets []string, body func(now deviceFunction) map[string]any, so func(deviceFunction) bool, always bool) error {
+// What takes the place of a target's name and its users where a BMC takes nothing empty.
+const noTarget, noUser = "iqn.2000-01.invalid:none", "none"
+
+// forgetting are changes that take the target away, the best first: the next is for a BMC that refuses the one before. Its secrets are
+// emptied, or overwritten.
+func (f deviceFunction) forgetting() (bodies []map[string]any) {
+	type words struct{ name, address, user, secret any }
+	for _, w := range []words{{"", "", "", ""}, {}, {name: noTarget, user: noUser, secret: rand.Text()[:16]}} {
+		boot := map[string]any{"PrimaryTargetName": w.name, "CHAPUsername": w.user, "CHAPSecret": w.secret}
+		if w.name != noTarget {
+			boot["AuthenticationMethod"], boot["PrimaryTargetIPAddress"] = "None", w.address
+		}
+		if f.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
+			boot["SecondaryTargetName"] = w.name
+			if w.name != noTarget {
+				boot["SecondaryTargetIPAddress"] = w.address
+			}
+		}
+		if f.ISCSIBoot.MutualCHAPUsername != "" {
+			boot["MutualCHAPUsername"], boot["MutualCHAPSecret"] = w.user, w.secret
+			if w.name == noTarget {
+				boot["MutualCHAPSecret"] = rand.Text()[:16] // one secret for both ways is refused
+			}
+		}
+		bodies = append(bodies, map[string]any{"BootMode": modePXE, "iSCSIBoot": boot})
+	}
+	return append(bodies, map[string]any{"BootMode": modePXE})
+}
+
+// cleared says what is left of a target; nil: nothing.
+func (f deviceFunction) cleared() error {
+	if _, on := f.target(); on {
+		return notShown(f)
+	}
+	var left []string
+	for name, is := range map[string]string{"PrimaryTargetName": f.ISCSIBoot.PrimaryTargetName, "SecondaryTargetName": f.ISCSIBoot.SecondaryTargetName,
+		"CHAPUsername": f.ISCSIBoot.CHAPUsername, "MutualCHAPUsername": f.ISCSIBoot.MutualCHAPUsername} {
+		if is != "" && is != noTarget && is != noUser {
+			left = append(left, name)
+		}
+	}
+	if left == nil {
+		return nil
+	}
+	slices.Sort(left)
+	return fmt.Errorf("its network adapter function %s still has %s, and perhaps secrets of CHAP: change these at the target, or empty them in the firmware's own menu: %w",
+		f.Path, strings.Join(left, ", "), driver.ErrTargetKept)
+}
+
+func notShown(f deviceFunction) error {
+	return fmt.Errorf("it accepted the change, and its network adapter function %s does not show it", f.Path)
+}
+
+// changeFunctions patches the functions of which so says what is wrong, and reads back. With always it patches the others too. Of bodies
+// it sends the first that the BMC does not refuse for its values.
+func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing string, secrets []string, bodies func(now deviceFunction) []map[string]any, so func(deviceFunction) error, always bool) error {
 	return HideAll(secrets, d.Turn(ctx, f, n, doing, func(t *Turn) error {
 		functions, err := deviceFunctions(t, n)
 		if err != nil {
 			return err
 		}
 		for _, one := range functions {
-			if so(one) && !always {
+			if so(one) == nil && !always {
 				continue
 			}
-			at, change := one.Path, body(one)
+			at := one.Path
 			if one.Settings.SettingsObject.Path != "" {
 				at = one.Settings.SettingsObject.Path
 			}
-			if slices.Contains(one.Settings.SupportedApplyTimes, applyAtReset) {
-				change["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
+			for _, change := range bodies(one) {
+				if slices.Contains(one.Settings.SupportedApplyTimes, applyAtReset) {
+					change["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
+				}
+				if _, err = t.Change(at, change); !RefusesValues(err) {
+					break
+				}
 			}
-			if _, err := t.Change(at, change); err != nil {
+			if err != nil {
 				return fmt.Errorf("network adapter function %s: %w", one.Path, err)
 			}
 		}
 		if functions, err = deviceFunctions(t, n); err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
+		var kept error
 		for _, one := range functions {
-			if !so(one) {
-				return fmt.Errorf("it accepted the change, and its network adapter function %s does not show it", one.Path)
+			if err := so(one); errors.Is(err, driver.ErrTargetKept) {
+				kept = errors.Join(kept, err)
+			} else if err != nil {
+				return err
 			}
 		}
-		return nil
+		return kept
 	}))
+}
+
+// RefusesValues reports whether a BMC has refused what a change sets, and may take something else.
+func RefusesValues(err error) bool {
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented}, status(err))
 }
 
 // hiding is an error whose text had a secret of the call in it.

@@ -3,6 +3,7 @@ package redfish
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -34,6 +35,32 @@ func adapters(t *testing.T, staged bool) *redfishtest.BMC {
 	return redfishtest.Start(t, "Dell", tree)
 }
 
+// held are the settings of both functions at their next start.
+func held(b *redfishtest.BMC, staged bool) (text string) {
+	b.Do(func() {
+		for path, at := range b.At {
+			if strings.Contains(path, "/NetworkDeviceFunctions/") && strings.HasSuffix(path, "/Settings") == staged {
+				text += fmt.Sprint(at["iSCSIBoot"])
+			}
+		}
+	})
+	return text
+}
+
+// stubborn has a BMC refuse settings of iSCSI that are empty or null.
+func stubborn(b *redfishtest.BMC) {
+	b.Write = func(w http.ResponseWriter, _ *http.Request, body map[string]any) bool {
+		set, _ := body["iSCSIBoot"].(map[string]any)
+		for name, value := range set {
+			if value == nil || value == "" {
+				redfishtest.Refuse(w, http.StatusBadRequest, "the value of "+name+" is not valid")
+				return true
+			}
+		}
+		return false
+	}
+}
+
 func TestISCSIConformance(t *testing.T) {
 	for name, staged := range map[string]bool{"at once": false, "by a settings object": true} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +69,7 @@ func TestISCSIConformance(t *testing.T) {
 				m := b.Machine(nil, nil, func(password string) map[string]any {
 					return map[string]any{fieldAddress: b.URL, fieldUser: redfishtest.User, fieldPassword: password, fieldVerifyCA: b.CA}
 				})
-				return &drivertest.ISCSIMachine{Machine: m, Booter: newDriver(t, Options{}), Adapters: 2}
+				return &drivertest.ISCSIMachine{Machine: m, Booter: newDriver(t, Options{}), Adapters: 2, Holds: func() string { return held(b, staged) }, Stubborn: func() { stubborn(b) }}
 			})
 		})
 	}

@@ -256,6 +256,9 @@ func ClearFirmware(ctx context.Context, t *driver.Task) error {
 	switch {
 	case errors.Is(err, driver.ErrUnsupported): // it never had one
 		return nil
+	case errors.Is(err, driver.ErrTargetKept): // asking once more changes nothing, and the machine is to be free
+		t.Record.Phase("iSCSI boot", "the firmware attaches no volume any more: "+err.Error())
+		return nil
 	case err != nil:
 		return fmt.Errorf("take the volume from the firmware: %w", err)
 	}
