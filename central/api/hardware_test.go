@@ -98,6 +98,19 @@ func TestHardwareGoldens(t *testing.T) {
 	}
 }
 
+// Who may see what is in a machine's drives may not read it: the address of a medium that a rackd serves holds the only credential for it.
+// A node's owner lends it; the lessee's config drive is none of theirs.
+func TestCodesOfMediaAreNotShown(t *testing.T) {
+	b := newBMC(t)
+	const code = "Zm9vYmFyYmF6LXRoZS1jb2RlLW9mLXRoZS1kcml2ZS0x"
+	b.ask[ask.VirtualMedia] = `[{"media_types":["USBStick"],"inserted":true,"image":"http://192.0.2.1:8080/media/` + nodeID + "/" + code + `/configdrive.img"}]`
+	for _, who := range []string{ownerProject + " reader", ownerProject + " " + adminRoles, "system " + adminRoles} {
+		if a := b.wantAs(200, who, "GET", "/v1/nodes/n1/vmedia", ""); strings.Contains(a.body, code) || !strings.Contains(a.body, "/configdrive.img") {
+			t.Errorf("%s is shown %s", who, a.body)
+		}
+	}
+}
+
 func TestAdjustmentsBecomeWork(t *testing.T) {
 	for path, c := range map[string]struct {
 		body, location string

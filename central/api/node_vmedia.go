@@ -50,7 +50,8 @@ func (s *Server) listMedia(r *Request) (Reply, error) {
 		list = []hardware.Media{}
 	}
 	for i := range list { // not every caller who may look may load the image
-		list[i].Image, _ = withoutCredentials(list[i].Image).(string)
+		image, _ := withoutCredentials(list[i].Image).(string)
+		list[i].Image = hardware.WithoutCodes(image)
 	}
 	return ok(wire.AppendValue(nil, list))
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -62,7 +63,11 @@ func (d *Desk) answerHardware(ctx context.Context, q ask.Request, n *node.Docume
 		if !can {
 			return nil, driver.Unsupported(n, "management", "get_virtual_media")
 		}
-		return media.Media(ctx, n)
+		list, err := media.Media(ctx, n)
+		for i := range list {
+			list[i].Image = hardware.WithoutCodes(list[i].Image)
+		}
+		return list, err
 	case ask.VendorMethods:
 		return describeVendor(hw), nil
 	case ask.CallVendor:

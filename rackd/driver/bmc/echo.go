@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
 )
 
 // A BMC, or what stands before it, may repeat in an error what it was sent: a body in JSON, a URL, a header, each again in a page
@@ -38,6 +40,31 @@ func Without(text, secret string) string {
 		text = strings.ReplaceAll(text, form, mask)
 	}
 	return text
+}
+
+// address finds URLs, also as JSON or another URL writes them.
+var address = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*(?::|%3a)(?:/|\\/|%2f){2}[^\s"'<>]+`)
+
+// parts divides a URL into what comes before its authority, the authority, the path, and what follows.
+var parts = regexp.MustCompile(`(?i)^([^:%]+(?::|%3a)(?:/|\\/|%2f){2})((?:[^/\\?#%]|%[^23]|%2[^3f]|%3[^f])*)((?:[^?#%]|%[^23]|%2[^3]|%3[^f])*)(.*)$`)
+
+// WithoutAccess takes out of the URLs in a text what lets its reader in where they lead: user, password, query, and the code of a medium
+// that a rackd serves. A BMC that is told of a file repeats the URL when it cannot load it.
+func WithoutAccess(text string) string {
+	text = address.ReplaceAllStringFunc(text, func(u string) string {
+		p := parts.FindStringSubmatch(u)
+		if p == nil {
+			return mask
+		}
+		host := p[2]
+		for _, at := range []string{"@", "%40"} {
+			if i := strings.LastIndex(host, at); i >= 0 {
+				host = host[i+len(at):]
+			}
+		}
+		return p[1] + host + p[3]
+	})
+	return hardware.WithoutCodes(text)
 }
 
 func takeOutBase64(text, secret string) string {

@@ -175,6 +175,7 @@ func Clean(said string, secrets ...string) string {
 	for _, s := range secrets {
 		said = Without(said, s)
 	}
+	said = WithoutAccess(said)
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

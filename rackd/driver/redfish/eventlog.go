@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // logService is one of the logs of a system or its manager.
@@ -215,7 +216,7 @@ func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string)
 }
 
 func (e entry) told() driver.LogEntry {
-	t := driver.LogEntry{ID: e.ID, At: timeAt(e.Created), Text: first(e.Message, e.MessageID)}
+	t := driver.LogEntry{ID: e.ID, At: timeAt(e.Created), Text: bmc.WithoutAccess(first(e.Message, e.MessageID))}
 	switch strings.ToLower(e.Severity) {
 	case "ok", "informational":
 		t.Severity = hardware.OK

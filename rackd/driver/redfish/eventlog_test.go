@@ -73,6 +73,16 @@ func TestEventLog(t *testing.T) {
 	}
 }
 
+// BMCs write to their log which image was put in. The log is in the node's history, and the address lets its reader in.
+func TestTheEventLogTellsNoAddressOfMedia(t *testing.T) {
+	const code = "Zm9vYmFyYmF6LXRoZS1jb2RlLW9mLXRoZS1kcml2ZS0x"
+	r, d := modelRig(t, logged(t, line(1, "2026-01-01T00:00:00Z", "OK", "Virtual media http://u:hunter2@192.0.2.1/media/1be26c0b/"+code+"/configdrive.img was inserted.")))
+	entries, _, err := d.LogEntries(t.Context(), r.Node, "")
+	if err != nil || len(entries) != 1 || entries[0].Text != "Virtual media http://192.0.2.1/media/1be26c0b/******/configdrive.img was inserted." {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 func TestClearEventLog(t *testing.T) {
 	old := line(1, "2026-01-01T00:00:00Z", "OK", "started")
 	for name, c := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	neturl "net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -265,5 +266,28 @@ func TestSubscriptions(t *testing.T) {
 	}
 	if _, err := call("eject_vmedia", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// Who knows the address of a medium that rackd serves may read it, a config drive with its secrets too. A BMC that repeats the address in
+// its refusal, or shows a drive in the way of it, does not bring it into the history.
+func TestAddressesOfMediaAreNotRepeated(t *testing.T) {
+	const code = "Zm9vYmFyYmF6LXRoZS1jb2RlLW9mLXRoZS1kcml2ZS0x"
+	const url = "http://192.0.2.1:8080/media/1be26c0b-03f2-4d2e-ae87-c02d7f33c123/" + code + "/configdrive.img"
+	for _, says := range []string{"The value '" + url + "' for the property Image is not valid.", strings.ReplaceAll(url, "/", `\/`), neturl.QueryEscape(url)} {
+		e, d, bmc := newEmulator(t), newDriver(t, Options{}), newTree()
+		e.set(func() {
+			e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "VirtualMedia") {
+					refuse(w, http.StatusForbidden, says)
+					return true
+				}
+				return bmc.serve(w, r)
+			}
+		})
+		err := d.AttachMedia(t.Context(), &drivertest.Fence{}, e.node(nil), "cdrom", url)
+		if err == nil || strings.Contains(err.Error(), code) || !strings.Contains(err.Error(), "configdrive.img") {
+			t.Errorf("%v", err)
+		}
 	}
 }

@@ -1,10 +1,12 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	neturl "net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +40,8 @@ type rack struct {
 	// more are resources that it has besides; nil is one that it does not show now. flash is what it writes of a file, instead of its BIOS.
 	more  map[string]func() any
 	flash func(file string)
+	// refuses is its answer to an order of firmware; says what a task says at its end. Empty: the usual.
+	refuses, says string
 }
 
 func newRack() *rack {
@@ -119,7 +123,7 @@ func (k *rack) serve(w http.ResponseWriter, r *http.Request) bool {
 		if k.asked[path]++; k.asked[path] < 2 {
 			return reply(map[string]any{"@odata.id": path, "TaskState": "Running"})
 		}
-		return reply(map[string]any{"@odata.id": path, "TaskState": k.jobs[path](), "Messages": []any{map[string]any{"Message": "the flash is worn out"}}})
+		return reply(map[string]any{"@odata.id": path, "TaskState": k.jobs[path](), "Messages": []any{map[string]any{"Message": cmp.Or(k.says, "the flash is worn out")}}})
 	}
 	return false
 }
@@ -133,6 +137,10 @@ func (k *rack) write(w http.ResponseWriter, r *http.Request, path string) bool {
 	switch {
 	case path == updateAt+"/Actions/Simple":
 		k.writes = append(k.writes, fmt.Sprint("update ", body["ImageURI"]))
+		if k.refuses != "" {
+			refuse(w, http.StatusBadRequest, k.refuses)
+			return true
+		}
 		does = func() { k.version = "2.0" }
 		if k.flash != nil {
 			does = func() { k.flash(fmt.Sprint(body["ImageURI"])) }
@@ -261,6 +269,41 @@ func TestFirmwareUpdate(t *testing.T) {
 		}
 		if err := step.Check(r.Node, map[string]any{"settings": bad}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("settings %v before the flow: %v, want ErrInvalid", bad, err)
+		}
+	}
+}
+
+// A BMC that repeats the URL of a firmware, in a refusal or in a task, has no error and no history tell who may read the file.
+func TestFirmwareURLIsNotRepeated(t *testing.T) {
+	const url = "https://reader:hunter2@files.example/bios-2.bin?X-Signature=5ecret"
+	for name, says := range map[string]string{
+		"plain": url, "json": strings.ReplaceAll(url, "/", `\/`), "in words": "The value '" + url + "', for the property ImageURI, is not in the form of a URI.",
+		"escaped": neturl.QueryEscape(url), "with an at sign": "https://reader:hunt@er2@files.example/b?5ecret",
+	} {
+		for _, by := range []string{"refusal", "task"} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				k := newRack()
+				r, d := rigOn(t, k)
+				if by == "refusal" {
+					k.refuses = says
+				} else {
+					k.result, k.says = "Exception", says
+				}
+				args := map[string]any{"settings": []any{map[string]any{"component": "bios", "url": url}}}
+				err := runStep(t, r, stepNamed(t, Firmware{Driver: d}.NamedSteps(r.Node), "update"), args)
+				if err == nil {
+					t.Fatal("the update was made")
+				}
+				told := err.Error() + strings.Join(r.Phases, "\n") + r.HandleText()
+				for _, secret := range []string{"hunter2", "hunt@", "er2@", "5ecret"} {
+					if strings.Contains(told, secret) {
+						t.Errorf("%q is told: %s", secret, told)
+					}
+				}
+				if !strings.Contains(told, "files.example") {
+					t.Errorf("it does not say which file: %s", told)
+				}
+			})
 		}
 	}
 }

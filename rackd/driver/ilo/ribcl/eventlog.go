@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // happened is an entry of the Integrated Management Log. Entries have no numbers. What happens again is counted in its entry.
@@ -57,7 +58,7 @@ func (h happened) key() string {
 func (h happened) clears() bool { return strings.Contains(strings.ToLower(h.text), "iml cleared") }
 
 func (h happened) told(place int) driver.LogEntry {
-	e := driver.LogEntry{ID: strconv.Itoa(place), At: h.updated, Text: h.class + ": " + h.text}
+	e := driver.LogEntry{ID: strconv.Itoa(place), At: h.updated, Text: bmc.WithoutAccess(h.class + ": " + h.text)}
 	if h.count > 1 {
 		e.Text += fmt.Sprintf(" (%d times)", h.count)
 	}
