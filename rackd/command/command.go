@@ -140,6 +140,7 @@ func Main() {
 	defer stop()
 	go heap.Keep(ctx)
 	log := logger(f)
+	hearLibraries(log)
 	if err := failpoint.ArmFromEnv(); err != nil {
 		log.Error("rackd ends", "error", err)
 		os.Exit(1)
