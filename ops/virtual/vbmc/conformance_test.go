@@ -17,6 +17,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
+// mishaps are the faults of this BMC by their names in the contract.
+var mishaps = map[drivertest.Mishap]Spoilt{drivertest.Sound: Sound, drivertest.Late: Late, drivertest.Lost: Lost, drivertest.Half: Half,
+	drivertest.Twice: Twice, drivertest.Dropped: Dropped, drivertest.Reset: Reset}
+
 // The driver redfish keeps the contract of drivers on the virtual BMC, too.
 func TestRedfishDriverConforms(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
@@ -64,6 +68,18 @@ func TestRedfishDriverConforms(t *testing.T) {
 				t.Error(err)
 			}
 		})
+		before.Faults.Lateness(drivertest.Lateness)
+		var at, asked atomic.Int64
+		spoil := func(how drivertest.Mishap, number int) {
+			at.Store(int64(number))
+			asked.Store(0)
+			before.Faults.Spoil(func(*http.Request) Spoilt {
+				if asked.Add(1) == at.Load() {
+					return mishaps[how]
+				}
+				return Sound
+			})
+		}
 		nodeWith := func(password string) *node.Document {
 			return &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
 				"redfish_address": "https://" + l.Addr().String(), "redfish_username": "admin", "redfish_password": password, "redfish_verify_ca": false}}
@@ -78,10 +94,13 @@ func TestRedfishDriverConforms(t *testing.T) {
 				}
 				return n
 			},
-			Lose:    func() { lose.Store(true) },
-			Silence: func() { before.Faults.Refuse(true) },
-			Hang:    func() { before.Faults.Hang(true) },
-			Deny:    func() { now.Store(after) },
+			Lose:     func() { lose.Store(true) },
+			Silence:  func() { before.Faults.Refuse(true) },
+			Spoil:    spoil,
+			Asked:    func() int { return int(asked.Load()) },
+			Sessions: func() int { return len(before.sessions.list()) },
+			Hang:     func() { before.Faults.Hang(true) },
+			Deny:     func() { now.Store(after) },
 			Logins: func() (n int) {
 				for _, w := range append(before.Journal.Matching(sessionsPath), after.Journal.Matching(sessionsPath)...) {
 					if w.Status == http.StatusUnauthorized {

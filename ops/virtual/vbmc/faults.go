@@ -21,6 +21,9 @@ type Faults struct {
 	lockout  bool
 	failures int
 	spoil    func(*http.Request) Spoilt
+	late     time.Duration
+	away     time.Duration
+	back     time.Time // when a BMC that starts takes calls
 }
 
 // Spoilt is what a BMC makes of one request.
@@ -29,19 +32,26 @@ type Spoilt int
 // What becomes of it.
 const (
 	Sound   Spoilt = iota
-	Late           // done, and answered after a second
+	Late           // done, and answered after a second, or Lateness
 	Lost           // done, and the connection ends in place of the answer
 	Half           // done, and half of the answer comes
 	Twice          // done, and answered twice
-	Dropped        // not done, and the connection ends: the BMC starts again just then
+	Dropped        // not done, and the connection ends
+	Reset          // done, and the BMC starts again in place of the answer: it knows no session from before, and takes no call for a while
 	Refused        // not done: the credentials are refused, although they are right
 )
 
-// lateness is how late a Late answer is.
+// lateness is how late a Late answer is, where nothing else was set.
 const lateness = time.Second
+
+// Lateness is how late a Late answer is; a second at first.
+func (f *Faults) Lateness(d time.Duration) { f.set(func() { f.late = d }) }
 
 // Spoil has each request spoilt as it says; nil: none is. It is called by several goroutines.
 func (f *Faults) Spoil(how func(*http.Request) Spoilt) { f.set(func() { f.spoil = how }) }
+
+// Away is how long a BMC takes no call that starts again (Reset); 0 at first.
+func (f *Faults) Away(d time.Duration) { f.set(func() { f.away = d }) }
 
 // Refuse drops every connection as soon as it is made.
 func (f *Faults) Refuse(on bool) { f.set(func() { f.refuse = on }) }
@@ -61,14 +71,19 @@ func (f *Faults) set(change func()) {
 	change()
 }
 
-func (f *Faults) refusing() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.refuse }
+func (f *Faults) refusing() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refuse || time.Now().Before(f.back)
+}
 
 func (f *Faults) rejecting() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.lockout }
 
-func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
+// wrap is next with its faults. forget ends all sessions.
+func (f *Faults) wrap(serving context.Context, forget func(), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		hang, refuse, fail, spoil := f.hang, f.refuse, f.failures > 0, f.spoil
+		hang, refuse, fail, spoil, late := f.hang, f.refuse || time.Now().Before(f.back), f.failures > 0, f.spoil, cmp.Or(f.late, lateness)
 		if fail && !hang && !refuse {
 			f.failures--
 		}
@@ -85,7 +100,14 @@ func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
 		case fail:
 			refusal{http.StatusInternalServerError, "InternalError", "The request failed due to an internal service error."}.write(w)
 		case spoil != nil:
-			spoilt(serving, spoil(r), next, w, r)
+			how := spoil(r)
+			if how == Reset {
+				defer func() {
+					forget()
+					f.set(func() { f.back = time.Now().Add(f.away) })
+				}()
+			}
+			spoilt(serving, how, late, next, w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -93,7 +115,7 @@ func (f *Faults) wrap(serving context.Context, next http.Handler) http.Handler {
 }
 
 // spoilt answers a request as a fault has it.
-func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.ResponseWriter, r *http.Request) {
+func spoilt(serving context.Context, how Spoilt, late time.Duration, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	switch how {
 	case Sound:
 		next.ServeHTTP(w, r)
@@ -109,7 +131,7 @@ func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.Respo
 	body := kept.body.Bytes()
 	code := cmp.Or(kept.code, http.StatusOK)
 	switch how {
-	case Lost:
+	case Lost, Reset:
 		panic(http.ErrAbortHandler)
 	case Twice:
 		if conn, out, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -122,7 +144,7 @@ func spoilt(serving context.Context, how Spoilt, next http.Handler, w http.Respo
 			return
 		}
 	case Late:
-		wait := time.NewTimer(lateness)
+		wait := time.NewTimer(late)
 		defer wait.Stop()
 		select {
 		case <-wait.C:

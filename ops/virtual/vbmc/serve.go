@@ -34,7 +34,7 @@ func ServeMany(ctx context.Context, l net.Listener, logger *slog.Logger, at func
 				panic(http.ErrAbortHandler)
 			}
 			r = r.WithContext(context.WithValue(r.Context(), service{}, ctx))
-			b.Faults.wrap(ctx, b.noted(http.HandlerFunc(b.answer))).ServeHTTP(w, r)
+			b.Faults.wrap(ctx, b.sessions.forget, b.noted(http.HandlerFunc(b.answer))).ServeHTTP(w, r)
 		}),
 		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			b := at(hello.Conn.LocalAddr())

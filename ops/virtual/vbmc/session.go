@@ -61,6 +61,9 @@ func (s *sessions) use(token string, now time.Time) bool {
 	return true
 }
 
+// forget ends all, as a start of the BMC does.
+func (s *sessions) forget() { s.mu.Lock(); defer s.mu.Unlock(); clear(s.live) }
+
 func (s *sessions) close(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

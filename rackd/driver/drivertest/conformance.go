@@ -38,6 +38,11 @@ type Machine struct {
 	Silence func()
 	// Hang has the BMC take requests and answer none, until the test ends.
 	Hang func()
+	// Spoil has the request with number at, counted from 1 and from the call on, come to grief; Asked counts the requests since. A login is
+	// a request, too. Sessions counts those that are open at the BMC; nil: it has none, or does not tell.
+	Spoil    func(how Mishap, at int)
+	Asked    func() int
+	Sessions func() int
 	// WhileRead runs do once, while the BMC answers the next read of the machine.
 	WhileRead func(do func())
 	// Deny has the BMC refuse the node's credentials, and those who are logged in. Logins is how many logins it has
@@ -51,7 +56,7 @@ type Machine struct {
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, WhileRead, Deny, Second and Port is nil, or why the driver does not log to
+	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil, or why the driver does not log to
 	// Logger (Log). The checks that need it are left out for that reason, which the test prints.
 	Without map[string]string
 }
@@ -138,6 +143,8 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.check(t, start(t)) })
 	}
+	t.Run("each request of each command may come to grief", func(t *testing.T) { checkMishaps(t, start) })
+	t.Run("logins that are refused after some were taken rest", func(t *testing.T) { checkRefusedLater(t, start) })
 	for _, o := range orders {
 		t.Run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })
 		t.Run(o.name+" asks the fence after its reads", func(t *testing.T) { checkLateFence(t, start(t), o) })

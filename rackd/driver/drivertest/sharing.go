@@ -51,7 +51,7 @@ func Logger(t *testing.T) *slog.Logger {
 func checkReasons(t *testing.T, m *Machine) {
 	_, logs := logs.Load(t)
 	for hook, is := range map[string]bool{"Management": m.Management != nil, "Lose": m.Lose != nil, "Silence": m.Silence != nil, "Hang": m.Hang != nil,
-		"WhileRead": m.WhileRead != nil, "Deny": m.Deny != nil, "Second": m.Second != nil, "Port": m.Port != nil, "Log": logs} {
+		"Spoil": m.Spoil != nil, "WhileRead": m.WhileRead != nil, "Deny": m.Deny != nil, "Second": m.Second != nil, "Port": m.Port != nil, "Log": logs} {
 		switch why := m.Without[hook]; {
 		case !is && why == "":
 			t.Errorf("%s is nil, and Without does not say why: its checks would be left out unseen", hook)
@@ -63,6 +63,9 @@ func checkReasons(t *testing.T, m *Machine) {
 	}
 	if m.Deny != nil && (m.Logins == nil || m.Corrected == nil) {
 		t.Error("Deny needs Logins and Corrected")
+	}
+	if m.Spoil != nil && m.Asked == nil {
+		t.Error("Spoil needs Asked")
 	}
 }
 
@@ -186,17 +189,7 @@ func checkSockets(t *testing.T, m *Machine) {
 	if got := socketsTo(t, port); got > mostSockets {
 		t.Errorf("%d sockets lead to the BMC after %d nodes, want %d at most", got, nodes, mostSockets)
 	}
-	closer, closes := m.Power.(interface{ Close(context.Context) error })
-	shut := m.Close
-	if shut == nil {
-		if !closes {
-			t.Fatal("Close is nil, and Power has no such method")
-		}
-		shut = closer.Close
-	}
-	if err := shut(ctx); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	shut(t, m)
 	for got := socketsTo(t, port); got > 0; got = socketsTo(t, port) {
 		select {
 		case <-ctx.Done():

@@ -15,6 +15,8 @@ import (
 // answered one by one.
 type Web struct {
 	Server *httptest.Server
+	// Spoiler stands before what is answered.
+	Spoiler Spoiler
 
 	mu        sync.Mutex
 	writes    int
@@ -36,7 +38,7 @@ func NewWeb(t *testing.T, secure bool, answer http.HandlerFunc) *Web {
 			w.mu.Lock()
 			panic(http.ErrAbortHandler)
 		}
-		answer(rw, r)
+		w.Spoiler.Serve(rw, r, answer)
 	}))
 	w.Server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if secure {
@@ -72,6 +74,7 @@ func (w *Web) Wrote() {
 func (w *Web) Play(m *Machine) *Machine {
 	m.Writes = func() (n int) { w.Set(func() { n = w.writes }); return n }
 	m.Lose = func() { w.Set(func() { w.lose = true }) }
+	m.Spoil, m.Asked = w.Spoiler.Spoil, w.Spoiler.Asked
 	m.Hang = func() { w.Set(func() { w.hang = true }) }
 	m.WhileRead = func(do func()) { w.Set(func() { w.whileRead = do }) }
 	m.Port = func() string { _, port := w.HostPort(); return port }

@@ -35,7 +35,7 @@ func conforms(t *testing.T, management driver.Management) {
 			},
 			Silence: func() { set("_fail", "no answer"); set("_unreachable", true) },
 			Hang:    func() { set("_delay", 3600) },
-			Without: map[string]string{"Lose": "no wire loses an answer", "WhileRead": "no wire is read", "Deny": "there are no credentials", "Second": "there is no BMC", "Port": "there is no BMC",
+			Without: map[string]string{"Lose": "no wire loses an answer", "Spoil": "there is no wire", "WhileRead": "no wire is read", "Deny": "there are no credentials", "Second": "there is no BMC", "Port": "there is no BMC",
 				"Log": "the driver logs nothing"},
 		}
 		if management != nil {

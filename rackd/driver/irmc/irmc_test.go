@@ -265,7 +265,7 @@ func TestConformanceOfSCCI(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		d := newDouble(t)
 		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, Secret: redfishtest.Password,
-			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
+			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "Spoil": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
 				"Deny": stateOfIPMI, "Port": stateOfIPMI},
 			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
 	})
@@ -279,7 +279,7 @@ func TestConformanceOfSCCIByDigest(t *testing.T) {
 		n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
 		n.DriverInfo[fieldAuth] = "digest"
 		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: n, Secret: redfishtest.Password,
-			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
+			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "Spoil": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
 				"Deny": stateOfIPMI, "Port": stateOfIPMI},
 			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
 	})

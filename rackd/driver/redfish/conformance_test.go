@@ -34,7 +34,8 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 	e, k := newEmulator(t), &trouble{}
 	d := newDriver(t, Options{ReadTimeout: time.Minute, Pace: 1000, Log: drivertest.Logger(t)})
 	e.boot["BootSourceOverrideMode"] = "UEFI"
-	inner := http.HandlerFunc(e.ServeHTTP)
+	e.spoiler.Restart = func() { e.set(func() { clear(e.sessions) }) }
+	inner := http.HandlerFunc(e.answer)
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool { return k.serve(w, r, inner) }
 	t.Cleanup(func() { k.set(func() { k.release() }) })
 	n := e.node(map[string]any{fieldAuth: auth})
@@ -44,6 +45,9 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 		Writes:    func() int { return len(e.written()) },
 		Lose:      func() { k.set(func() { k.lose = true }) },
 		Silence:   e.Server.Close,
+		Spoil:     e.spoiler.Spoil,
+		Asked:     e.spoiler.Asked,
+		Sessions:  e.live,
 		Hang:      func() { k.set(func() { k.hang = make(chan struct{}) }) },
 		WhileRead: func(do func()) { k.set(func() { k.whileRead = do }) },
 		Deny: func() {

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -33,6 +34,8 @@ type emulator struct {
 	epochs   []string
 	// hook, when set, may answer a request itself.
 	hook func(w http.ResponseWriter, r *http.Request) (done bool)
+	// spoiler stands before all that is answered.
+	spoiler drivertest.Spoiler
 }
 
 func newEmulator(t *testing.T) *emulator {
@@ -41,6 +44,7 @@ func newEmulator(t *testing.T) *emulator {
 		boot: map[string]any{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "Legacy",
 			"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"None", "Pxe", "Hdd", "Cd"}}}
 	e.Server = httptest.NewUnstartedServer(e)
+	e.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end are what tests are about
 	drivertest.StartTLS(t, e.Server)
 	t.Cleanup(e.Server.Close)
 	return e
@@ -71,7 +75,9 @@ func refuse(w http.ResponseWriter, code int, text string) {
 	fmt.Fprintf(w, `{"error":{"code":"Base.1.0.GeneralError","message":"general","@Message.ExtendedInfo":[{"Message":%q}]}}`, text)
 }
 
-func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.spoiler.Serve(w, r, e.answer) }
+
+func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	hook := e.hook
 	e.mu.Unlock()

@@ -3,6 +3,9 @@ package redfish
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,11 +16,22 @@ import (
 
 // gofish returns linked resources in the order in which they answer, which changes from call to call.
 
+// oneOf is what went wrong with one of several linked resources, as gofish tells it: the error of the first path. gofish's own is a text
+// that wraps none, and a BMC that starts could not be told from one that refuses.
+func oneOf(err error) error {
+	several, is := errors.AsType[*common.CollectionError](err)
+	if !is || several.Empty() {
+		return err
+	}
+	path := slices.Min(slices.Collect(maps.Keys(several.Failures)))
+	return fmt.Errorf("%s: %w", path, several.Failures[path])
+}
+
 // managersOf are the managers of a system in the order in which it names them: its BMC comes first.
 func managersOf(s *redfish.ComputerSystem) ([]*redfish.Manager, error) {
 	list, err := s.ManagedBy()
 	if err != nil {
-		return nil, err
+		return nil, oneOf(err)
 	}
 	var named struct{ Links struct{ ManagedBy []ref } }
 	_ = json.Unmarshal(s.RawData, &named) // gofish has read it already

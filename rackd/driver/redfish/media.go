@@ -28,13 +28,13 @@ var mediaTypes = map[string][]redfish.VirtualMediaType{
 func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
 	list, err := s.VirtualMedia()
 	if byPath(list); err != nil || len(list) > 0 {
-		return list, err
+		return list, oneOf(err)
 	}
 	managers, err := managersOf(s)
 	for _, m := range managers {
 		of, err := m.VirtualMedia()
 		if err != nil {
-			return nil, err
+			return nil, oneOf(err)
 		}
 		if len(of) == 0 {
 			continue

@@ -271,7 +271,7 @@ func TestConformanceWithSnmpd(t *testing.T) {
 			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second, Log: drivertest.Logger(t)}), Secret: "s3cret",
 				Node:    nodeAt(r.conn.LocalAddr().String(), "apc_rackpdu", map[string]any{fieldCommunity: "s3cret"}),
 				Port:    func() string { _, port, _ := net.SplitHostPort(r.conn.LocalAddr().String()); return port },
-				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Management": "a PDU reaches nothing but the power", "Deny": "a wrong community gets no answer: it cannot be told from silence"},
+				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Spoil": "its relay loses and hangs", "Management": "a PDU reaches nothing but the power", "Deny": "a wrong community gets no answer: it cannot be told from silence"},
 				Writes:  s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
 				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) }}
 		})
@@ -286,7 +286,7 @@ func TestConformanceWithSnmpd(t *testing.T) {
 			}
 			return &drivertest.Machine{Power: quick(t, Options{SetTimeout: 2 * time.Second, Log: drivertest.Logger(t)}), Secret: firstKey, Node: nodeWith(firstKey),
 				Port:    func() string { _, port, _ := net.SplitHostPort(r.conn.LocalAddr().String()); return port },
-				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Management": "a PDU reaches nothing but the power"},
+				Without: map[string]string{"Second": "the judge has one outlet that is switched", "Spoil": "its relay loses and hangs", "Management": "a PDU reaches nothing but the power"},
 				Writes:  s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
 				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) },
 				Deny:      func() { s.run(t, s.port, fmt.Sprintf(v3Users, correctKey)) },

@@ -73,7 +73,7 @@ func TestConformance(t *testing.T) {
 					Power: quick(t, Options{Log: drivertest.Logger(t)}), Secret: "pr1vate",
 					Node:      p.node("apc_rackpdu", map[string]any{fieldVersion: version, fieldCommunity: "pr1vate"}),
 					Port:      func() string { _, port, _ := net.SplitHostPort(p.conn.LocalAddr().String()); return port },
-					Without:   map[string]string{"Second": "its double has one outlet that is switched", "Management": "a PDU reaches nothing but the power", "Deny": "a wrong community gets no answer: it cannot be told from silence"},
+					Without:   map[string]string{"Second": "its double has one outlet that is switched", "Spoil": "its double loses and hangs", "Management": "a PDU reaches nothing but the power", "Deny": "a wrong community gets no answer: it cannot be told from silence"},
 					Writes:    func() (n int) { p.set(func() { n = p.sets }); return n },
 					Lose:      func() { p.set(func() { p.lose = true }) },
 					Silence:   func() { p.conn.Close() },

@@ -373,7 +373,7 @@ func TestConformance(t *testing.T) {
 				nodeWith := func(password string) *node.Document {
 					return h.node(map[string]any{fieldVirtType: kind, fieldPassword: password})
 				}
-				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{},
+				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{"Spoil": "a command of SSH has no requests of its own that could come to grief one by one"},
 					Port:      func() string { return portOf(h.listener) },
 					Writes:    func() (n int) { h.set(func() { n = h.writes }); return n },
 					Lose:      func() { h.set(func() { h.lose = true }) },

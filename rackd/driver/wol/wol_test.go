@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 		c, writes := newCard(t), 0
 		d := New(Options{Networks: loopback})
 		return &drivertest.Machine{Power: d, Node: c.node("52:54:00:00:00:01"), OneWay: true, Port: func() string { return strconv.Itoa(c.conn.LocalAddr().(*net.UDPAddr).Port) }, Close: func(context.Context) error { return nil },
-			Without: map[string]string{"Management": "a packet reaches nothing but the power", "Lose": "no packet is answered", "Silence": "no packet is answered", "Hang": "no packet is answered",
+			Without: map[string]string{"Management": "a packet reaches nothing but the power", "Lose": "no packet is answered", "Silence": "no packet is answered", "Hang": "no packet is answered", "Spoil": "no packet is answered",
 				"WhileRead": "nothing is read", "Deny": "there are no credentials", "Second": "a packet wakes one machine", "Log": "the driver logs nothing"},
 			Writes: func() int { // what was sent on loopback has arrived
 				c.mu.Lock()

@@ -46,13 +46,14 @@ type double struct {
 	refused    int
 	hang       chan struct{}
 	whileRead  func()
+	spoiler    drivertest.Spoiler
 }
 
 func newDouble(t *testing.T) *double {
 	t.Helper()
 	d := &double{password: password, once: "Normal", mode: "UEFI", media: map[string]string{}, license: true,
 		order: []entry{{value: "CDROM"}, {value: "NETWORK"}, {value: "USB"}, {value: "FLOPPY"}, {value: "HDD"}}}
-	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(d.serve))
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.spoiler.Serve(w, r, d.serve) }))
 	drivertest.StartTLS(t, d.Server)
 	t.Cleanup(func() {
 		d.do(func() {
@@ -295,6 +296,8 @@ func (d *double) machine(t *testing.T) *drivertest.Machine {
 		Writes:    func() (n int) { d.do(func() { n = len(d.writes) }); return n },
 		Lose:      func() { d.do(func() { d.lose = true }) },
 		Silence:   d.Server.Close,
+		Spoil:     d.spoiler.Spoil,
+		Asked:     d.spoiler.Asked,
 		Hang:      func() { d.do(func() { d.hang = make(chan struct{}) }) },
 		WhileRead: func(do func()) { d.do(func() { d.whileRead = do }) },
 		Deny:      func() { d.do(func() { d.deny, d.password = true, other }) },

@@ -58,11 +58,14 @@ func (m Message) Question() bool {
 }
 
 // Refused reports whether a datagram ends a login that is refused: the BMC's RAKP message 2 whose status is not 0, or the driver's RAKP
-// message 3, with which it tells the BMC that the password is another one. What a BMC answers to that is the same login.
+// message 3, with which it tells the BMC that the password is another one. What a BMC answers to that is the same login. A BMC that is out
+// of space or does not know the session, as one that has just started, refuses no credentials.
 func Refused(datagram []byte) bool {
 	if len(datagram) < 18 || datagram[4] != 0x06 {
 		return false
 	}
 	kind := datagram[5] & 0x3F
-	return (kind == 0x13 || kind == 0x14) && datagram[17] != 0
+	const noSpace, noSession = 0x01, 0x02
+	status := datagram[17]
+	return (kind == 0x13 || kind == 0x14) && status != 0 && status != noSpace && status != noSession
 }

@@ -32,6 +32,14 @@ type Packet struct {
 // As is a datagram that is carried as it is.
 func As(datagram []byte) []Packet { return []Packet{{Data: datagram}} }
 
+// After are datagrams that are carried as they are, after a while.
+func After(late time.Duration, datagrams ...[]byte) (packets []Packet) {
+	for _, d := range datagrams {
+		packets = append(packets, Packet{Data: d, After: late})
+	}
+	return packets
+}
+
 // NewWire begins to pass on. It ends with the test.
 func NewWire(t testing.TB, bmc string) *Wire {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -78,6 +79,7 @@ type BMC struct {
 	refused    int
 	hang       chan struct{}
 	whileRead  func()
+	spoiler    drivertest.Spoiler
 }
 
 // Start serves a tree until the test ends. Without a root it gets one, with the vendor's name, one system and its manager.
@@ -98,7 +100,9 @@ func Start(t testing.TB, vendor string, tree Tree) *BMC {
 			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": manager + "/Actions/Manager.Reset"}}},
 	}, System: System, password: Password, sessions: map[string]bool{}}
 	maps.Copy(b.At, tree)
-	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
+	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.spoiler.Serve(w, r, b.serve) }))
+	b.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end are what tests are about
+	b.spoiler.Restart = func() { b.Do(func() { clear(b.sessions) }) }
 	drivertest.StartTLS(t, b.Server)
 	b.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.Certificate().Raw}))
 	t.Cleanup(func() { b.Do(b.release); b.Server.Close() })
