@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
 	"github.com/ironyard/ironyard/rackd/netboot/routeradv"
@@ -17,6 +18,14 @@ import (
 // newWorld6 is newWorld for a network without IPv4.
 func newWorld6(t *testing.T, m netboot.Machine, kernel string) *world {
 	w, files := bareWorld(t, m, kernel, setting{})
+	w.serve6(files)
+	return w
+}
+
+// serve6 serves files, scripts, DHCPv6 and router advertisements.
+func (w *world) serve6(files *bootfiles.Files) {
+	t := w.t
+	t.Helper()
 	at := ipxescript.Server{HTTP: "http://[" + self6.String() + "]:8080", TFTP: "tftp://[" + self6.String() + "]"}
 	network := dhcp.Subnet6(self6, 64)
 	d, err := dhcp.New6(dhcp.Config6{Mode: dhcp.Serve, ServerIP: self6, Subnets: []dhcp.Subnet{network}, HTTP: at.HTTP, TFTP: at.TFTP,
@@ -35,7 +44,6 @@ func newWorld6(t *testing.T, m netboot.Machine, kernel string) *world {
 	}
 	advertises := routeradv.New(link, w, routeradv.DHCP{Prefix: network.Prefix}, nil, quiet)
 	w.serve(files, self6, at, d.MACOf, func(ctx context.Context) error { return d.Serve(ctx, on547) }, advertises.Serve)
-	return w
 }
 
 // TestFirmwareBootsByIPv6 boots machines in a network without IPv4: one by iPXE, which its network card brings. With
