@@ -39,6 +39,8 @@ type request struct {
 	// blksize is what the peer asks for, 0: it does not; tsize: it wants the size.
 	blksize int
 	tsize   bool
+	// window is how many blocks the peer acknowledges at once, 0: it does not ask for that.
+	window int
 }
 
 var (
@@ -76,6 +78,10 @@ func parseRequest(packet []byte) (r request, err error) {
 			if n, err := strconv.Atoi(string(rest[1])); err == nil && n >= usualBlock && n <= 65464 {
 				r.blksize = n
 			}
+		case "windowsize": // RFC 7440
+			if n, err := strconv.Atoi(string(rest[1])); err == nil && n >= 1 && n <= 65535 {
+				r.window = n
+			}
 		case "tsize": // RFC 2349
 			r.tsize = string(rest[1]) == "0"
 		}
@@ -95,8 +101,8 @@ func errorPacket(code uint16, text string) []byte {
 	return append(append(b, text...), 0)
 }
 
-// optionsPacket acknowledges options: blksize and tsize, each 0 or less: none.
-func optionsPacket(blksize int, tsize int64) []byte {
+// optionsPacket acknowledges options: blksize, windowsize and tsize; 0 or less, and for tsize less than 0: none.
+func optionsPacket(blksize, window int, tsize int64) []byte {
 	b := binary.BigEndian.AppendUint16(nil, opOAck)
 	add := func(name string, value int64) {
 		b = append(append(append(b, name...), 0), strconv.FormatInt(value, 10)...)
@@ -104,6 +110,9 @@ func optionsPacket(blksize int, tsize int64) []byte {
 	}
 	if blksize > 0 {
 		add("blksize", int64(blksize))
+	}
+	if window > 0 {
+		add("windowsize", int64(window))
 	}
 	if tsize >= 0 {
 		add("tsize", tsize)

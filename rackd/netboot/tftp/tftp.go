@@ -1,5 +1,5 @@
 // Package tftp serves the boot files, and the boot scripts of machines with the boot
-// interface pxe, over TFTP: read only, with blksize and tsize.
+// interface pxe, over TFTP: read only, with blksize, tsize and windowsize.
 //
 // It may import rackd/netboot and what is below it, and rackd/strangers. It needs no authentication, see
 // rackd/netboot. TFTP cannot tell a real peer from a forged one before the first
