@@ -60,7 +60,9 @@ type Member struct {
 	// AgentURL6 and BootURL6 are those of machines that speak IPv6; empty: the rackd has no IPv6 address.
 	AgentURL6 string `json:"agent_url6,omitempty"`
 	BootURL6  string `json:"boot_url6,omitempty"`
-	Version   string `json:"version"`
+	// Further are those of machines in further networks of the rackd, which may not reach the others.
+	Further []MemberURLs `json:"further,omitempty"`
+	Version string       `json:"version"`
 	// Documents is the newest form of node documents that it reads (node.Format).
 	Documents int `json:"documents,omitempty"`
 	// Keys are the ids of the generations that it has of each group's key, by group in lower case, the
@@ -76,6 +78,12 @@ type Member struct {
 	// Edition grows each time that this instance says something else of itself than before, renewals aside. Beats
 	// name it. 0: the rackd is of before editions.
 	Edition int `json:"edition,omitempty"`
+}
+
+// MemberURLs are where machines of one network find a rackd.
+type MemberURLs struct {
+	AgentURL string `json:"agent_url"`
+	BootURL  string `json:"boot_url"`
 }
 
 // Group is the value of a GROUPS key: what central's configuration says of a

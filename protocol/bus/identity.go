@@ -99,15 +99,15 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return m, err
 	}
-	large := len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups
+	large := len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups || len(m.Further) > maxFurther
 	for _, kinds := range m.Drivers {
 		for _, offered := range kinds {
 			large = large || len(kinds) > maxDrivers || len(offered) > maxDrivers
 		}
 	}
 	if large {
-		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups; more than %d types, interfaces of one type, or implementations of one interface, and more than %d groups, are no rackd's",
-			ErrLie, len(m.Drivers), len(m.Keys), maxDrivers, maxKeyGroups)
+		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups and URLs in %d further networks. A rackd has %d types, interfaces of one type, or implementations of one interface at most. It has keys of %d groups and URLs in %d networks at most",
+			ErrLie, len(m.Drivers), len(m.Keys), len(m.Further), maxDrivers, maxKeyGroups, maxFurther)
 	}
 	token, name, _ := strings.Cut(key, ".")
 	switch {
@@ -116,7 +116,11 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	case GroupToken(m.Group) != token:
 		return m, lie("conductor group", m.Group, key)
 	}
-	for _, u := range []string{m.AgentURL, m.BootURL, m.BootTLSURL, m.AgentURL6, m.BootURL6} {
+	urls := []string{m.AgentURL, m.BootURL, m.BootTLSURL, m.AgentURL6, m.BootURL6}
+	for _, n := range m.Further {
+		urls = append(urls, n.AgentURL, n.BootURL)
+	}
+	for _, u := range urls {
 		if err := checkURL(u); err != nil {
 			return m, fmt.Errorf("%w: %.200q: %w", errURL, u, err)
 		}
@@ -130,6 +134,7 @@ const (
 	maxMember    = 128 << 10
 	maxDrivers   = 100
 	maxKeyGroups = 1000
+	maxFurther   = 100
 )
 
 var errURL = errors.New("its URL cannot stand in a boot script")

@@ -71,6 +71,7 @@ type flags struct {
 	DHCPRange    string            `help:"First and last address to give. Each rackd of a network needs its own range." placeholder:"FROM-TO" env:"RACKD_DHCP_RANGE" group:"Machines"`
 	DHCPRelays   []netip.Prefix    `help:"With --dhcp proxy: further networks whose relays and machines are answered." placeholder:"CIDR" env:"RACKD_DHCP_RELAYS" name:"dhcp-relays" group:"Machines"`
 	DHCPSubnets  []string          `name:"dhcp-subnet" sep:";" help:"With --dhcp serve: a further network whose relays send requests here, as 'PREFIX FROM-TO ROUTER', such as '10.2.0.0/24 10.2.0.100-10.2.0.200 10.2.0.1'. Its machines reach --address by the router. Several: give the flag again, or divide them by ;." placeholder:"SUBNET" env:"RACKD_DHCP_SUBNETS" group:"Machines"`
+	Networks     []string          `name:"further-network" sep:";" help:"With --dhcp serve: a further network of machines on an interface of its own, as 'INTERFACE ADDRESS/BITS FROM-TO [ROUTER]', such as 'eth2 10.3.0.2/24 10.3.0.100-10.3.0.200 10.3.0.1'. Rackd gives addresses there, and its machines are told of the rackds' addresses in it alone. Several: give the flag again, or divide them by ;." placeholder:"NETWORK" env:"RACKD_FURTHER_NETWORKS" group:"Machines"`
 	Address6     netip.Addr        `name:"address6" help:"IPv6 address of this rackd on that interface. With it machines boot by IPv6 too." env:"RACKD_ADDRESS6" group:"Machines"`
 	Prefix6      int               `name:"prefix6" help:"Prefix length of its network, in bits." default:"64" env:"RACKD_PREFIX6" group:"Machines"`
 	DHCP6        string            `name:"dhcp6" help:"DHCPv6 mode. serve: give addresses; proxy: name boot files to machines that have an address of a router's prefix, and overhear another server; off." enum:"serve,proxy,off" default:"serve" env:"RACKD_DHCP6" group:"Machines"`
@@ -298,6 +299,13 @@ func (f flags) rack() (r *daemon.Rack, err error) {
 			return nil, fmt.Errorf("--dhcp-subnet: %w", err)
 		}
 		r.Subnets = append(r.Subnets, n)
+	}
+	for _, text := range f.Networks {
+		n, err := daemon.ParseNetwork(text)
+		if err != nil {
+			return nil, fmt.Errorf("--further-network: %w", err)
+		}
+		r.Further = append(r.Further, n)
 	}
 	if len(r.Subnets) > 0 && (f.DHCP != "serve" || !f.Address.IsValid()) {
 		return nil, errors.New("--dhcp-subnet: addresses are given with --dhcp serve and --address alone; a proxy is told of networks by --dhcp-relays")

@@ -120,7 +120,9 @@ type Rack struct {
 	// DHCPRelays are other networks whose machines a proxy answers.
 	DHCPRelays []netip.Prefix
 	// Subnets are networks that relays bring, with ranges of their own.
-	Subnets   []dhcp.Subnet
+	Subnets []dhcp.Subnet
+	// Further are networks on interfaces of their own.
+	Further   []Network
 	RangeFrom netip.Addr
 	RangeTo   netip.Addr
 	Mask      net.IPMask
@@ -170,6 +172,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("rackd %s has no data folder", c.Name)
 	case c.Rack != nil && (c.Rack.Kernel == "" || c.Rack.Ramdisk == ""):
 		return fmt.Errorf("rackd %s serves machines but has no kernel or ramdisk; `ironyard ramdisk build` makes them", c.Name)
+	}
+	if c.Rack != nil {
+		if err := c.Rack.checkNetworks(); err != nil {
+			return fmt.Errorf("rackd %s: %w", c.Name, err)
+		}
 	}
 	return nil
 }

@@ -228,6 +228,9 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		if f := c.Rack.face6(); f.address.IsValid() {
 			self.BootURL6, self.AgentURL6 = f.http(), f.agents()
 		}
+		for _, f := range c.Rack.furtherFaces() {
+			self.Further = append(self.Further, bus.MemberURLs{AgentURL: f.agents(), BootURL: f.http()})
+		}
 	}
 	// The conductor is told of changes by lease and view, and asks them what they know.
 	r.groups = failover.New(r.site, c.Group, func() { r.view.Regroup(); r.ringChanged() }, c.Log)
@@ -247,7 +250,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		Keys: c.Keys, NewAgent: newAgent, AgentLives: agentclient.Lives, TrustFirstLookup: c.TrustFirstLookup, BuildDrive: drives(r.fetching), Metrics: m, Started: func(node string) { r.tasks.Hasten(bootguard.Name, node, bootguard.AfterStart) }, Log: c.Log, Deadlines: c.Deadlines, HeartbeatTimeout: c.HeartbeatTimeout,
 		AutomatedClean: !c.NoAutomatedClean, CleanPriorities: c.CleanPriorities, VerifyPriorities: c.VerifyPriorities}
 	if r.cache != nil {
-		r.stock = images{r.cache, c.Rack.bases(), imageCodes{c.Keys, c.Group}, r.partners}
+		r.stock = images{r.cache, c.Rack.bases(), c.Rack.furtherFaces(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
 		r.media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members,

@@ -94,8 +94,10 @@ func (d directory) file(f bootorder.File) bootorder.File {
 // images hands an agent the URLs of an image in the cache.
 type images struct {
 	cache *imagecache.Cache
-	bases []string // of this rackd's web server: by IPv4, by IPv6
-	codes imageCodes
+	bases []string // of this rackd's web server in the main network: by IPv4, by IPv6
+	// further are the faces of the further networks.
+	further []face
+	codes   imageCodes
 	// neighbours are the rackds that keep copies.
 	neighbours func() []bus.Member
 }
@@ -105,13 +107,26 @@ func (i images) Prepare(ctx context.Context, src driver.ImageSource) ([]string, 
 	if err != nil {
 		return nil, i.judged(ctx, err)
 	}
-	return i.urls(e.ID), nil
+	return i.urls(e.ID, src.Machine), nil
 }
 
 // urls are where machines find an image: here, and at the neighbours. Which version of IP a machine speaks is not known
-// here: those that it cannot reach fail at once.
-func (i images) urls(id string) []string {
+// here: those that it cannot reach fail at once. A machine in a further network is told those in it: others may not be reached from
+// there, and a try would wait.
+func (i images) urls(id, machine string) []string {
 	var urls, urls6 []string
+	for _, f := range i.further {
+		if !within(f.network, machine) {
+			continue
+		}
+		urls = append(urls, i.codes.url(f.http(), i.codes.group, id))
+		for _, n := range i.neighbours() {
+			if at, _ := f.urlsOf(n); at != "" {
+				urls = append(urls, i.codes.url(at, n.Group, id))
+			}
+		}
+		return urls
+	}
 	for _, b := range i.bases {
 		urls = append(urls, i.codes.url(b, i.codes.group, id))
 	}

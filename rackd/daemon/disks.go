@@ -33,7 +33,7 @@ func (i images) PrepareDisk(ctx context.Context, src driver.ImageSource) (driver
 	if err != nil {
 		return driver.DiskImage{}, i.judged(ctx, err)
 	}
-	return driver.DiskImage{URLs: i.urls(img.ID), HashAlgo: img.HashAlgo, HashValue: img.HashValue, Format: img.Format,
+	return driver.DiskImage{URLs: i.urls(img.ID, src.Machine), HashAlgo: img.HashAlgo, HashValue: img.HashValue, Format: img.Format,
 		Compression: img.Compression, Converted: img.Converted, Receipt: i.codes.receipt(src, img.ID)}, nil
 }
 

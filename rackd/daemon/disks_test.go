@@ -44,7 +44,7 @@ func TestAnImageIsGivenByItsReceipt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return images{cache, []string{"http://rack"}, imageCodes{keys, "rack-a"}, func() []bus.Member { return []bus.Member{{Group: "rack-a", BootURL: "http://neighbour"}} }}
+		return images{cache: cache, bases: []string{"http://rack"}, codes: imageCodes{keys, "rack-a"}, neighbours: func() []bus.Member { return []bus.Member{{Group: "rack-a", BootURL: "http://neighbour"}} }}
 	}
 	first := rack(groups)
 	src := driver.ImageSource{URL: "file://" + vdi, HashAlgo: "sha256", HashValue: fmt.Sprintf("%x", sha256.Sum256(content)), Format: "vdi"}

@@ -11,6 +11,8 @@ type face struct {
 	address              netip.Addr
 	httpPort, agentsPort int
 	httpsPort            int // of firmware; 0: it is served by HTTP
+	// network is the further network that the face is in; zero: it is one of the main network's.
+	network netip.Prefix
 }
 
 // face is that of IPv4, or of IPv6 where this rackd has no IPv4 address. Others than machines use it too.
@@ -36,8 +38,10 @@ func (r *Rack) faceAt(a netip.Addr) face {
 	return f
 }
 
-// faces are one or two.
-func (r *Rack) faces() (list []face) {
+// faces are one or two of the main network, then one of each further network.
+func (r *Rack) faces() []face { return append(r.mainFaces(), r.furtherFaces()...) }
+
+func (r *Rack) mainFaces() (list []face) {
 	for _, a := range []netip.Addr{r.Address, r.Address6} {
 		if a.IsValid() {
 			list = append(list, r.faceAt(a))
@@ -46,9 +50,32 @@ func (r *Rack) faces() (list []face) {
 	return list
 }
 
-// bases are where machines load from by HTTP.
+func (r *Rack) furtherFaces() (list []face) {
+	for _, n := range r.Further {
+		f := r.faceAt(n.Address.Addr())
+		f.network = n.Address.Masked()
+		list = append(list, f)
+	}
+	return list
+}
+
+// faceFor is the face by which a machine with that address is served: that of its network, else the main one of its version of IP.
+func (r *Rack) faceFor(a netip.Addr) face {
+	a = a.Unmap()
+	for _, f := range r.furtherFaces() {
+		if f.network.Contains(a) {
+			return f
+		}
+	}
+	if f := r.face6(); a.Is6() && f.address.IsValid() {
+		return f
+	}
+	return r.face()
+}
+
+// bases are where machines load from by HTTP that are in no further network.
 func (r *Rack) bases() (list []string) {
-	for _, f := range r.faces() {
+	for _, f := range r.mainFaces() {
 		list = append(list, f.http())
 	}
 	return list

@@ -45,7 +45,7 @@ func TestAChecksumOpensNoImage(t *testing.T) {
 		codes := imageCodes{keys[group], group}
 		srv := httptest.NewServer(cache.Handler(codes.fits))
 		t.Cleanup(srv.Close)
-		return images{cache, []string{srv.URL}, codes, func() []bus.Member { return nil }}
+		return images{cache: cache, bases: []string{srv.URL}, codes: codes, neighbours: func() []bus.Member { return nil }}
 	}
 	for _, owner := range []string{"rack-a", "Rack-B"} {
 		has := rack(owner)

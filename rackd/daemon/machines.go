@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -31,11 +32,14 @@ import (
 // listeners are opened before anything starts, so that a port in use is an error
 // of the start and not of some later moment.
 type listeners struct {
-	faces         []faceListeners
-	dhcp, proxy   net.PacketConn
-	dhcp6         net.PacketConn
-	servers       dhcpServers
-	solicitations routeradv.Link // nil: they are not answered
+	faces       []faceListeners
+	dhcp, proxy net.PacketConn
+	dhcp6       net.PacketConn
+	further     []net.PacketConn // of the further networks
+	servers     dhcpServers
+	// solicitations are those of the main network's machines; nil: they are not answered. furtherSolicitations are as further.
+	solicitations        routeradv.Link
+	furtherSolicitations []routeradv.Link
 }
 
 // faceListeners are what machines of one version of IP talk to.
@@ -64,18 +68,54 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 	if err == nil && k.Address6.IsValid() {
 		err = r.listenDHCP6(&l)
 	}
+	for _, n := range k.Further {
+		if err == nil {
+			err = r.listenFurther(&l, n)
+		}
+	}
 	if err != nil {
 		return l, err
 	}
 	r.leases.Store(&l.servers)
 	if k.RouterAdvertisements {
-		// Machines boot without it, and wait: it is no reason to serve none.
-		if l.solicitations, err = routeradv.Listen(k.Interface); err != nil {
-			r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot, and asks no DHCPv6; give rackd CAP_NET_RAW, or --no-router-advertisements", "error", err)
-			err = nil
+		l.solicitations = r.solicited(k.Interface)
+		for _, n := range k.Further {
+			l.furtherSolicitations = append(l.furtherSolicitations, r.solicited(n.Interface))
 		}
 	}
-	return l, err
+	return l, nil
+}
+
+// solicited hears router solicitations on an interface; nil where it cannot. Machines boot without it, and wait: it is no reason to
+// serve none.
+func (r *rackd) solicited(on string) routeradv.Link {
+	link, err := routeradv.Listen(on)
+	if err != nil {
+		r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot, and asks no DHCPv6; give rackd CAP_NET_RAW, or --no-router-advertisements", "interface", on, "error", err)
+		return nil
+	}
+	return link
+}
+
+// listenFurther opens DHCP in a further network. Its leases have a file of their own.
+func (r *rackd) listenFurther(l *listeners, n Network) error {
+	if err := n.attached(); err != nil {
+		return err
+	}
+	k, f := r.cfg.Rack, r.cfg.Rack.faceFor(n.Address.Addr())
+	file := "dhcp-leases-" + strings.ReplaceAll(f.network.String(), "/", "-") + ".json"
+	server, err := dhcp.New(dhcp.Config{Mode: dhcp.Serve, ServerIP: f.address, From: n.From, To: n.To, Mask: net.CIDRMask(n.Address.Bits(), 32), Router: n.Router, DNS: k.names(false),
+		LeaseFile: filepath.Join(r.cfg.DataDir, file), HTTP: f.http(), HTTPS: f.https(), TFTP: f.tftp(), Discovery: k.Discovery, Directory: r.directory(f), Journal: r.desk, Metrics: r.netboot,
+		Probe: arpprobe.Prober{Interface: n.Interface}.Probe, Serves: r.files.Has, Loaders: len(k.Loaders) > 0, Strangers: r.strangers, Log: r.cfg.Log.With("interface", n.Interface)})
+	if err != nil {
+		return err
+	}
+	conn, err := server4.NewIPv4UDPConn(n.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort})
+	if err != nil {
+		return fmt.Errorf("listen for DHCP on %s: %w", n.Interface, err)
+	}
+	l.servers.further, l.further = append(l.servers.further, server), append(l.further, conn)
+	return nil
 }
 
 func (f face) listen(ctx context.Context) (l faceListeners, err error) {
@@ -159,23 +199,30 @@ func (r *rackd) scripts(f face) *bootscript.Scripts {
 // bootScript writes the boot script of a node for central, which was asked for it by a
 // machine at an address, with that MAC address, or by UUID.
 func (r *rackd) bootScript(uuid, mac string, from netip.Addr) (string, error) {
-	f := r.cfg.Rack.face()
-	if at := r.cfg.Rack.face6(); at.address.IsValid() && from.Unmap().Is6() {
-		f = at
-	}
-	return r.scripts(f).ForCentral(uuid, mac, from)
+	return r.scripts(r.cfg.Rack.faceFor(from)).ForCentral(uuid, mac, from)
 }
 
 // dhcpServers are those of this rackd; nil: it has none for that version of IP.
 type dhcpServers struct {
-	four *dhcp.Server
-	six  *dhcp.Server6
+	four    *dhcp.Server
+	six     *dhcp.Server6
+	further []*dhcp.Server // of the further networks
+}
+
+// fours are those of IPv4.
+func (d dhcpServers) fours() []*dhcp.Server {
+	if d.four == nil {
+		return d.further
+	}
+	return append([]*dhcp.Server{d.four}, d.further...)
 }
 
 // MACOf returns the machine that has an address by one of them.
 func (d dhcpServers) MACOf(ip net.IP) (mac string, ok bool) {
-	if d.four != nil {
-		mac, ok = d.four.MACOf(ip)
+	for _, s := range d.fours() {
+		if mac, ok = s.MACOf(ip); ok {
+			return mac, ok
+		}
 	}
 	if !ok && d.six != nil {
 		mac, ok = d.six.MACOf(ip)
@@ -192,8 +239,8 @@ func (l *leases) Addresses(mac string) (list []netip.Addr) {
 	if d == nil {
 		return nil
 	}
-	if d.four != nil {
-		if a, ok := d.four.Address(mac); ok {
+	for _, s := range d.fours() {
+		if a, ok := s.Address(mac); ok {
 			list = append(list, a)
 		}
 	}
@@ -207,7 +254,15 @@ func (l *leases) Addresses(mac string) (list []netip.Addr) {
 func (l *leases) hears(f face) func() bool {
 	return func() bool {
 		d := l.Load()
-		return d != nil && (f.six() && d.six != nil && d.six.Hears() || !f.six() && d.four != nil && d.four.Hears())
+		switch {
+		case d == nil:
+			return false
+		case f.network.IsValid():
+			return len(d.further) > 0 // which all give addresses
+		case f.six():
+			return d.six != nil && d.six.Hears()
+		}
+		return d.four != nil && d.four.Hears()
 	}
 }
 
@@ -221,9 +276,9 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	for _, f := range l.faces {
 		r.serveFace(ctx, g, f, door, l.servers)
 	}
-	if l.solicitations != nil {
-		solicited := routeradv.New(l.solicitations, r.directory(r.cfg.Rack.face()), r.cfg.Rack.sends(), r.netboot, r.cfg.Log)
-		g.Go(func() error { return solicited.Serve(ctx) })
+	r.serveSolicited(ctx, g, l)
+	for i, conn := range l.further {
+		g.Go(func() error { return l.servers.further[i].Serve(ctx, conn) })
 	}
 	if l.proxy != nil {
 		g.Go(func() error { return l.servers.four.ServeBoot(ctx, l.proxy) })
@@ -238,6 +293,20 @@ func (r *rackd) serveMachines(ctx context.Context, g *errgroup.Group, l listener
 	}
 	if l.dhcp6 != nil {
 		g.Go(func() error { return l.servers.six.Serve(ctx, l.dhcp6) })
+	}
+}
+
+// serveSolicited answers router solicitations, in further networks without a word of DHCPv6: it is served in the main one alone.
+func (r *rackd) serveSolicited(ctx context.Context, g *errgroup.Group, l listeners) {
+	answer := func(link routeradv.Link, f face, sends routeradv.DHCP) {
+		if link != nil {
+			s := routeradv.New(link, r.directory(f), sends, r.netboot, r.cfg.Log)
+			g.Go(func() error { return s.Serve(ctx) })
+		}
+	}
+	answer(l.solicitations, r.cfg.Rack.face(), r.cfg.Rack.sends())
+	for i, link := range l.furtherSolicitations {
+		answer(link, r.cfg.Rack.furtherFaces()[i], routeradv.DHCP{})
 	}
 }
 

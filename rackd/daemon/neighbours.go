@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -78,10 +79,7 @@ func (r *Rack) ramdisk(f face, fingerprint string, others []bus.Member) ipxescri
 	found := ipxescript.Ramdisk{Server: ipxescript.Server{HTTP: f.http(), TFTP: f.tftp()}}
 	found.Doors, found.Fingerprint, found.Params = []string{f.agents()}, fingerprint, r.KernelParams
 	for _, m := range others {
-		bootURL, agentURL := m.BootURL, m.AgentURL
-		if f.six() {
-			bootURL, agentURL = m.BootURL6, m.AgentURL6
-		}
+		bootURL, agentURL := f.urlsOf(m)
 		boot, err := url.Parse(bootURL)
 		if err != nil || boot.Hostname() == "" || !f.six() && strings.Contains(boot.Host, "[") {
 			continue // a rackd of another make, or one that the machine cannot reach
@@ -99,6 +97,28 @@ func (r *Rack) ramdisk(f face, fingerprint string, others []bus.Member) ipxescri
 		found.Doors, found.Inspection = r.AgentAPIURLs, true
 	}
 	return found // all doors show the group's agents one certificate, so one fingerprint does
+}
+
+// urlsOf are where a machine that is served at this face finds another rackd; empty: it cannot reach that one.
+func (f face) urlsOf(m bus.Member) (bootURL, agentURL string) {
+	switch {
+	case f.network.IsValid():
+		for _, n := range m.Further {
+			if u, err := url.Parse(n.BootURL); err == nil && within(f.network, u.Hostname()) {
+				return n.BootURL, n.AgentURL
+			}
+		}
+		return "", ""
+	case f.six():
+		return m.BootURL6, m.AgentURL6
+	}
+	return m.BootURL, m.AgentURL
+}
+
+// within reports whether a host is named by an address of a network.
+func within(network netip.Prefix, host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && network.Contains(a.Unmap())
 }
 
 // host is a host name as URLs write it.

@@ -62,7 +62,7 @@ func TestMachinesAreToldByTheirVersionOfIP(t *testing.T) {
 	if only := (&Rack{Address6: addr("fd00::2"), HTTPPort: 8080}); only.face() != only.face6() || len(only.faces()) != 1 || len(both.bases()) != 2 {
 		t.Errorf("without IPv4: %+v; with both: %v", only.face(), both.bases())
 	}
-	urls := images{bases: both.bases(), codes: imageCodes{seal.NewKeyring("", nil), ""}, neighbours: func() []bus.Member { return members }}.urls("sha256-0")
+	urls := images{bases: both.bases(), codes: imageCodes{seal.NewKeyring("", nil), ""}, neighbours: func() []bus.Member { return members }}.urls("sha256-0", "")
 	for i, want := range []string{"http://10.0.0.2:8080/", "http://[fd00::2]:8080/", "http://10.0.0.1:8080/", "http://10.0.0.3:8080/", "http://[fd00::4]:8080/", "http://[fd00::1]:8080/"} {
 		if i >= len(urls) || !strings.HasPrefix(urls[i], want) {
 			t.Errorf("image %d of %q is not at %s", i, urls, want)

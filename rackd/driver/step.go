@@ -321,6 +321,8 @@ type ImageSource struct {
 	// Authorization is the value of that header, a secret; Proxies are those of the node.
 	Authorization string
 	Proxies       ImageProxies
+	// Machine is the machine's address, which tells by which network it loads; empty: it is not known.
+	Machine string
 	// Given is the receipt of the image that the work has had from this source before, on this rackd or another.
 	Given string
 }

@@ -1,6 +1,9 @@
 package netboot
 
 import (
+	"net/netip"
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ironyard/ironyard/rackd/strangers"
@@ -11,6 +14,7 @@ import (
 type Metrics struct {
 	dhcp, dhcpDropped *prometheus.CounterVec
 	leases, leases6   prometheus.Gauge
+	taken             taken
 	scripts, files    *prometheus.CounterVec
 	bytes, routers    *prometheus.CounterVec
 	strangers         *prometheus.CounterVec
@@ -24,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		dhcpDropped: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_dhcp_dropped_total",
 			Help: "DHCP packets without an answer, by reason (unreadable, unknown, relay: of another network, sender: in another network, address: of another server and not believed, program: none for its firmware, silent, busy, error)."}, []string{"reason"}),
 		leases: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp_leases",
-			Help: "Addresses of the DHCP range that are taken or set aside."}),
+			Help: "Addresses of the DHCP ranges that are taken or set aside."}),
 		leases6: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp6_leases",
 			Help: "Addresses of the DHCPv6 ranges that are taken or set aside."}),
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
@@ -56,11 +60,31 @@ func (m *Metrics) DHCPDropped(reason string) {
 	}
 }
 
-// Leases sets the number of addresses taken.
-func (m *Metrics) Leases(n int) {
+// Leases sets the number of addresses taken of the server at an address. There is one for each interface.
+func (m *Metrics) Leases(server netip.Addr, n int) {
 	if m != nil {
-		m.leases.Set(float64(n))
+		m.leases.Set(float64(m.taken.all(server, n)))
 	}
+}
+
+// taken counts addresses by server.
+type taken struct {
+	mu sync.Mutex
+	by map[netip.Addr]int
+}
+
+// all notes how many a server has, and returns how many all have.
+func (t *taken) all(server netip.Addr, n int) (sum int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by = map[netip.Addr]int{}
+	}
+	t.by[server] = n
+	for _, each := range t.by {
+		sum += each
+	}
+	return sum
 }
 
 // Leases6 sets the number of IPv6 addresses taken.

@@ -26,7 +26,7 @@ const (
 // may have no way to the image's server.
 func (i Interface) prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, error) {
 	src := img.source
-	src.Given = t.Facts[factReceipt]
+	src.Given, src.Machine = t.Facts[factReceipt], t.Agent.Host()
 	served, err := t.Images.PrepareDisk(ctx, src)
 	if err != nil {
 		return served, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)

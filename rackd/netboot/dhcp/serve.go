@@ -104,7 +104,7 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn,
 		}
 		reply, to, err := answer(m, from)
 		if s.pool != nil {
-			s.cfg.Metrics.Leases(s.taken())
+			s.cfg.Metrics.Leases(s.cfg.ServerIP, s.taken())
 		}
 		if mac := m.ClientHWAddr.String(); errors.Is(err, errUnprobed) {
 			if s.probing.begin(mac) {
