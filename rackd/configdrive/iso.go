@@ -29,6 +29,10 @@ const (
 	foldersSector                          = 23
 )
 
+// leastSectors is how large an image is at least. Busybox's findfs and blkid, which many ramdisks have, read the first 68 KiB of a device,
+// and find no label on a smaller one.
+const leastSectors = 36
+
 // isoDate is the time of everything in an image, ECMA-119 9.1.5: the start of 2000.
 var isoDate = []byte{100, 1, 1, 0, 0, 0, 0}
 
@@ -51,7 +55,7 @@ func writeISO(label string, folders []string, files []isoFile) ([]byte, error) {
 			return nil, tooLarge()
 		}
 	}
-	image := make([]byte, total*sector)
+	image := make([]byte, max(total, leastSectors)*sector)
 	for i, f := range files {
 		copy(image[extents[i]*sector:], f.body)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,5 +154,25 @@ func TestPathTables(t *testing.T) {
 		if folders != 3 {
 			t.Errorf("descriptor %d: %d folders in the path table", at, folders)
 		}
+	}
+}
+
+// Busybox, which ramdisks look for their config drive with, tells the label of the smallest drive too.
+func TestBusyboxFindsASmallDrive(t *testing.T) {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("NOT RUN: it takes Debian's busybox")
+	}
+	image, err := writeISO(Label, []string{"openstack", "latest"}, []isoFile{{"meta_data.json", []byte("{}")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(t.TempDir(), "drive")
+	if err := os.WriteFile(at, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, err := exec.CommandContext(t.Context(), busybox, "blkid", at).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), `LABEL="`+Label+`"`) {
+		t.Errorf("of a drive of %d bytes it says %q: %v", len(image), said, err)
 	}
 }
