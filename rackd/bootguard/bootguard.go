@@ -55,7 +55,14 @@ type guard struct {
 // Task guards the boot order of nodes.
 func Task(every time.Duration, nodes Nodes) periodic.Task {
 	g := &guard{nodes: nodes, told: map[string]time.Time{}}
-	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: wants, Do: g.look}
+	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: wants, Do: g.look, Gone: g.forget}
+}
+
+// forget forgets a node that has left the group.
+func (g *guard) forget(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.told, id)
 }
 
 func wants(n *node.Document, hw *driver.Hardware) bool {

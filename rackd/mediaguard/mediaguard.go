@@ -65,7 +65,15 @@ type guard struct {
 // Task guards the media of instances.
 func Task(nodes Nodes, media Media, images driver.Images) periodic.Task {
 	g := &guard{nodes: nodes, media: media, images: images, looked: map[string]time.Time{}, told: map[string]time.Time{}}
-	return periodic.Task{Name: Name, Every: Every, Workers: 4, Wants: wants, Do: g.look}
+	return periodic.Task{Name: Name, Every: Every, Workers: 4, Wants: wants, Do: g.look, Gone: g.forget}
+}
+
+// forget forgets a node that has left the group.
+func (g *guard) forget(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.looked, id)
+	delete(g.told, id)
 }
 
 func wants(n *node.Document, hw *driver.Hardware) bool {

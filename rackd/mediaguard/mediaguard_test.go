@@ -159,3 +159,15 @@ func TestWhatFails(t *testing.T) {
 		t.Errorf("work has begun: %v, %q", err, lost.lines)
 	}
 }
+
+// A node that has left the group is forgotten. One that comes back is looked at, and told of, as a new one.
+func TestForgetsNodes(t *testing.T) {
+	g := &guard{looked: map[string]time.Time{"a": {}, "b": {}}, told: map[string]time.Time{"a": {}, "b": {}}}
+	g.forget("a")
+	if len(g.looked) != 1 || len(g.told) != 1 {
+		t.Errorf("it keeps %v and %v", g.looked, g.told)
+	}
+	if Task(&rack{}, media{}, nil).Gone == nil {
+		t.Error("the task is not told of nodes that have gone")
+	}
+}

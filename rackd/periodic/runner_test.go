@@ -279,3 +279,21 @@ func TestWhoHasTurns(t *testing.T) {
 		stop()
 	})
 }
+
+// A task is told once of a node that has left the group, and of none that stays.
+func TestWhoHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(3)
+		task := r.task("t", time.Minute, false)
+		var gone []string
+		task.Gone = func(id string) { gone = append(gone, id) }
+		_, stop := r.running(t, task)
+		time.Sleep(2 * time.Minute)
+		r.set(func() { delete(r.nodes, "n1") })
+		time.Sleep(5 * time.Minute)
+		stop()
+		if len(gone) != 1 || gone[0] != "n1" {
+			t.Errorf("told are %q", gone)
+		}
+	})
+}

@@ -109,6 +109,9 @@ func (s *schedule) take() {
 			continue
 		}
 		delete(s.entries, id)
+		if s.task.Gone != nil {
+			s.task.Gone(id)
+		}
 		if e.place >= 0 {
 			heap.Remove(&s.queue, int(e.place))
 		}
