@@ -30,6 +30,8 @@ type Config struct {
 	Rackds []string
 	// Light machines have a BMC and power, and never boot.
 	Light bool
+	// Volumes: the machines' firmware attaches iSCSI volumes, and their BMCs set the boot order.
+	Volumes bool
 	// Timings and Seed are the machines' pace.
 	Timings pace.Timings
 	Seed    uint64

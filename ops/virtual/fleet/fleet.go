@@ -1,5 +1,5 @@
 // Package fleet simulates hundreds of machines in one process: each with a virtual
-// BMC, firmware that boots from the network over IP, an agent that really speaks the
+// BMC, firmware that boots from the network over IP and from virtual media, an agent that really speaks the
 // agent's protocol, and a disk that knows what was written. Thousands of light
 // machines, with a BMC and power alone, fit as well.
 //
@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
@@ -98,6 +99,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	cfg := machine.Config{Name: m.Name, MAC: m.MAC, Disk: m.Disk, Journal: f.Journal, Pace: p}
 	if !f.cfg.Light {
 		cfg.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
+		cfg.Disc, cfg.Volumes = cdrom.Read, f.cfg.Volumes
 		cfg.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
 			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Log: f.cfg.Log.With("machine", m.Name)}
 	}

@@ -7,6 +7,8 @@ package ipxe
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -65,7 +67,7 @@ func (c *Client) Script(ctx context.Context, mac string) (s Script, from string,
 func (c *Client) Chain(ctx context.Context, urls []string) (s Script, from string, err error) {
 	var errs []error
 	for _, u := range urls {
-		text, err := c.get(ctx, u, maxScript)
+		text, err := c.get(ctx, u, maxScript, io.Discard)
 		if err == nil {
 			if s, err = Parse(string(text)); err != nil {
 				err = fmt.Errorf("boot script %s: %w", u, err)
@@ -77,14 +79,17 @@ func (c *Client) Chain(ctx context.Context, urls []string) (s Script, from strin
 	return Script{}, "", fmt.Errorf("no boot script: %w", errors.Join(errs...))
 }
 
-// Load fetches a kernel or ramdisk and forgets it.
-func (c *Client) Load(ctx context.Context, url string) error {
-	_, err := c.get(ctx, url, 0)
-	return err
+// Load fetches a kernel or ramdisk, forgets it and returns its SHA-256, in hexadecimal.
+func (c *Client) Load(ctx context.Context, url string) (sum string, err error) {
+	digest := sha256.New()
+	if _, err := c.get(ctx, url, 0, digest); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-// get returns up to keep bytes of what is at url, and reads it to its end.
-func (c *Client) get(ctx context.Context, url string, keep int64) ([]byte, error) {
+// get returns up to keep bytes of what is at url, and brings the rest to a writer.
+func (c *Client) get(ctx context.Context, url string, keep int64, rest io.Writer) ([]byte, error) {
 	if err := c.Faults.Network(); err != nil {
 		return nil, err
 	}
@@ -103,7 +108,7 @@ func (c *Client) get(ctx context.Context, url string, keep int64) ([]byte, error
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, keep))
 	if err == nil {
-		_, err = io.Copy(io.Discard, resp.Body)
+		_, err = io.Copy(rest, resp.Body)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", url, err)

@@ -33,6 +33,11 @@ func TestParse(t *testing.T) {
 		{"UEFI disk", netboot.Machine{UUID: "u-1", Order: bootorder.LocalDisk(), BootMode: "uefi"}, Script{Order: LocalDisk}},
 		{"BIOS disk", netboot.Machine{UUID: "u-1", Order: bootorder.LocalDisk(), BootMode: "bios"}, Script{Order: LocalDisk}},
 		{"later", netboot.Machine{UUID: "u-1", Order: bootorder.Later("")}, Script{Order: Later, Pause: ipxescript.RetrySeconds * time.Second}},
+		{"volume", netboot.Machine{UUID: "u-1", Order: bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn.m", List: []bootorder.Volume{
+			{Name: "v-1", User: "m", Secret: "s", URIs: []string{"iscsi:10.0.0.9::3260:1:iqn.v"}}, {Name: "v-2", URIs: []string{"iscsi:10.0.0.9::3260:2:iqn.v"}}}})},
+			Script{Order: Volume, Volumes: []string{"iscsi:10.0.0.9::3260:1:iqn.v", "iscsi:10.0.0.9::3260:2:iqn.v"}, Pause: ipxescript.VolumeSeconds * time.Second}},
+		{"image", netboot.Machine{UUID: "u-1", Order: bootorder.Image(bootorder.File{URL: "http://10.0.0.1:8080/i.iso"})},
+			Script{Order: Image, Image: "http://10.0.0.1:8080/i.iso", Pause: ipxescript.RetrySeconds * time.Second}},
 		{"nothing", netboot.Machine{UUID: "u-1", Order: bootorder.Refuse("Node is not deployed.")}, Script{Order: Restart, Pause: ipxescript.RefusedSeconds * time.Second}},
 	} {
 		got, err := Parse(ipxescript.Write(c.machine, mac, rack))
@@ -83,7 +88,7 @@ func TestScriptIsTakenFromWhoeverAnswers(t *testing.T) {
 			t.Errorf("%+v from %s, %v", s, from, err)
 		}
 	}
-	if err := c.Load(t.Context(), alive.URL+"/missing"); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := c.Load(t.Context(), alive.URL+"/missing"); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a missing file: %v", err)
 	}
 	c.Faults.Isolate(true)

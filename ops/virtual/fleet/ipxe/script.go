@@ -19,6 +19,10 @@ const (
 	Later Order = "later"
 	// Restart: there is nothing to boot; the machine waits and starts again.
 	Restart Order = "restart"
+	// Volume: volumes are attached, and the first is booted.
+	Volume Order = "volume"
+	// Image: an image of a CD is booted.
+	Image Order = "image"
 )
 
 // Script is a boot script as far as the simulated firmware follows it.
@@ -26,6 +30,9 @@ type Script struct {
 	Order Order
 	// Kernel and Initrd are the URLs to load, CommandLine what the kernel is given.
 	Kernel, Initrd, CommandLine string
+	// Volumes are the URIs of the volumes to attach, the one to boot first. Image is the URL of the image to boot.
+	Volumes []string
+	Image   string
 	// Pause is before a restart, or before Next.
 	Pause time.Duration
 	// Next are the URLs of scripts to go on with later, or when the ramdisk did not load.
@@ -84,8 +91,24 @@ func (s *Script) obey(words []string) error {
 		s.Pause = time.Duration(seconds) * time.Second
 	case "boot":
 		s.decide(Ramdisk)
-	case "exit", "sanboot":
+	case "exit":
 		s.decide(LocalDisk)
+	case "sanhook":
+		for i, w := range words {
+			if w == "||" {
+				s.Volumes = append(s.Volumes, words[i-1])
+			}
+		}
+	case "sanboot":
+		switch at := sanURL(words); {
+		case at != "":
+			s.Image = at
+			s.decide(Image)
+		case len(s.Volumes) > 0:
+			s.decide(Volume)
+		default:
+			s.decide(LocalDisk)
+		}
 	case "reboot":
 		s.decide(Restart)
 	case "chain":
@@ -96,6 +119,7 @@ func (s *Script) obey(words []string) error {
 		}
 		s.decide(Later) // unless the chain follows on a boot that failed
 	case "imgfree", "dhcp": // its address is given
+	case "set", "clear", "sanunhook": // of volumes, whose targets ask for nothing here
 	default:
 		return errors.New("unknown command")
 	}
@@ -106,4 +130,14 @@ func (s *Script) decide(o Order) {
 	if s.Order == "" {
 		s.Order = o
 	}
+}
+
+// sanURL is the URL that a sanboot names; empty where it boots a drive.
+func sanURL(words []string) string {
+	for _, w := range words {
+		if strings.HasPrefix(w, "http://") || strings.HasPrefix(w, "https://") {
+			return w
+		}
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
@@ -40,7 +41,7 @@ func (m *Machine) live(ctx context.Context, l *life) {
 			continue
 		case switches:
 			m.note(journal.PowerOff, "", "by itself")
-			m.status.On, m.status.State, m.status.Since = false, Off, time.Now()
+			m.status.On, m.status.State, m.status.Since, m.status.Image = false, Off, time.Now(), ""
 		}
 		m.life = nil
 		m.mu.Unlock()
@@ -57,12 +58,21 @@ func (m *Machine) boot(ctx context.Context) outcome {
 	if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Firmware) != nil {
 		return rests
 	}
-	if device == vbmc.Media {
-		m.enter(ctx, Stuck, "", "", "this machine loads no image from its BMC")
-		return rests
+	m.logIn()
+	switch {
+	case device == vbmc.Media:
+		if end, starts := m.bootMedium(ctx); starts {
+			return end
+		}
+		device = m.ordered()
+	case device == "":
+		device = m.ordered()
 	}
-	if device == vbmc.Disk {
+	switch device {
+	case vbmc.Disk:
 		return m.bootDisk(ctx)
+	case volumeDevice:
+		return m.bootVolume(ctx, m.san.now.Targets[0].Name)
 	}
 	return m.bootNetwork(ctx)
 }
@@ -78,11 +88,10 @@ func (m *Machine) enter(ctx context.Context, s State, kind journal.Kind, image, 
 	if kind != "" {
 		m.note(kind, image, detail)
 	}
-	m.status.State, m.status.Since = s, time.Now()
+	m.status.State, m.status.Since, m.status.Image = s, time.Now(), image
 }
 
-// takeDevice says what to boot from. Without an override that is the disk, or the
-// network when there is nothing on the disk.
+// takeDevice is the override of the boot device, empty for none.
 func (m *Machine) takeDevice() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,13 +99,62 @@ func (m *Machine) takeDevice() string {
 	if m.once {
 		m.device, m.once = "", false
 	}
-	if device != "" {
-		return device
+	return device
+}
+
+// ordered is what the boot order comes to: the volume where it is first, the disk, or the network when there is nothing on the disk.
+func (m *Machine) ordered() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.san.first() {
+		return volumeDevice
 	}
 	if holds, _ := m.cfg.Disk.Holds(); holds == disk.Image {
 		return vbmc.Disk
 	}
 	return vbmc.Network
+}
+
+// bootMedium starts what is in the CD drive. Firmware goes on with its boot order where that does not start.
+func (m *Machine) bootMedium(ctx context.Context) (end outcome, starts bool) {
+	image, _ := m.Medium()
+	var s cdrom.System
+	err := errors.New("there is no medium in the drive")
+	if image != "" {
+		s, err = m.disc(ctx, image)
+	}
+	switch {
+	case m.cfg.Disc == nil:
+		m.enter(ctx, Stuck, "", "", "this machine loads no image from its BMC")
+		return rests, true
+	case ctx.Err() != nil:
+		return rests, true
+	case err != nil:
+		m.failed(ctx, err)
+		m.drives.read(image, err)
+		return rests, false
+	}
+	m.drives.read(image, nil)
+	return m.bootKernel(ctx, s.Kernel, s.CommandLine), true
+}
+
+// bootVolume starts the system of a volume.
+func (m *Machine) bootVolume(ctx context.Context, name string) outcome {
+	if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Instance) == nil {
+		m.enter(ctx, Instance, journal.InstanceUp, name, "from a volume")
+	}
+	return rests
+}
+
+// bootKernel starts a kernel with its ramdisk: one for agents or installers, or an instance's.
+func (m *Machine) bootKernel(ctx context.Context, sum, commandLine string) outcome {
+	if ramdisk.Starts(commandLine) {
+		return m.bootRamdisk(ctx, commandLine)
+	}
+	if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Instance) == nil {
+		m.enter(ctx, Instance, journal.InstanceUp, sum, "without a disk")
+	}
+	return rests
 }
 
 func (m *Machine) bootDisk(ctx context.Context) outcome {
@@ -141,9 +199,19 @@ func (m *Machine) follow(ctx context.Context, s ipxe.Script, from string) outcom
 			return restarts
 		}
 		var err error
-		if s.Order == ipxe.Ramdisk {
-			if err = errors.Join(m.cfg.Firmware.Load(ctx, s.Kernel), m.cfg.Firmware.Load(ctx, s.Initrd)); err == nil {
-				return m.bootRamdisk(ctx, s.CommandLine)
+		switch s.Order {
+		case ipxe.Volume:
+			return m.bootVolume(ctx, s.Volumes[0])
+		case ipxe.Ramdisk:
+			var kernel string
+			if kernel, err = m.load(ctx, s); err == nil {
+				return m.bootKernel(ctx, kernel, s.CommandLine)
+			}
+			m.failed(ctx, err)
+		case ipxe.Image:
+			var d cdrom.System
+			if d, err = m.disc(ctx, s.Image); err == nil {
+				return m.bootKernel(ctx, d.Kernel, d.CommandLine)
 			}
 			m.failed(ctx, err)
 		}
@@ -155,6 +223,21 @@ func (m *Machine) follow(ctx context.Context, s ipxe.Script, from string) outcom
 			return restarts
 		}
 	}
+}
+
+// load loads kernel and ramdisk, and returns the kernel's SHA-256.
+func (m *Machine) load(ctx context.Context, s ipxe.Script) (kernel string, err error) {
+	if kernel, err = m.cfg.Firmware.Load(ctx, s.Kernel); err == nil {
+		_, err = m.cfg.Firmware.Load(ctx, s.Initrd)
+	}
+	return kernel, err
+}
+
+func (m *Machine) disc(ctx context.Context, url string) (cdrom.System, error) {
+	if m.cfg.Disc == nil {
+		return cdrom.System{}, errors.New("this machine starts from no image of a CD")
+	}
+	return m.cfg.Disc(ctx, url)
 }
 
 func (m *Machine) bootRamdisk(ctx context.Context, commandLine string) outcome {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
@@ -25,7 +26,7 @@ import (
 type Firmware interface {
 	Script(ctx context.Context, mac string) (s ipxe.Script, from string, err error)
 	Chain(ctx context.Context, urls []string) (s ipxe.Script, from string, err error)
-	Load(ctx context.Context, url string) error
+	Load(ctx context.Context, url string) (sum string, err error)
 }
 
 // Agent is what the ramdisk starts. *ramdisk.Agent is one.
@@ -42,6 +43,10 @@ type Config struct {
 	// Firmware and Agent; without them the machine has power and nothing else.
 	Firmware Firmware
 	Agent    Agent
+	// Disc reads the image in the CD drive; nil: the machine starts from none.
+	Disc func(ctx context.Context, url string) (cdrom.System, error)
+	// Volumes: its firmware attaches the volume that its BMC was told of.
+	Volumes bool
 }
 
 // State is how far a machine has got.
@@ -64,6 +69,8 @@ type Status struct {
 	Since time.Time `json:"since"`
 	// Boots counts how often it was switched on or started again.
 	Boots uint64 `json:"boots"`
+	// Image is what the instance is that runs: the image on the disk, the volume, or the kernel.
+	Image string `json:"image,omitempty"`
 }
 
 // ErrOff is returned by what needs a machine that is on.
@@ -84,6 +91,8 @@ type Machine struct {
 	device string
 	once   bool
 	life   *life // nil when nothing moves
+	drives drives
+	san    san
 }
 
 // life is the goroutine that boots, from a start to where the machine rests.
@@ -191,6 +200,7 @@ func (m *Machine) start(kind journal.Kind, why string) {
 		m.note(kind, "", why)
 	}
 	m.status = Status{On: true, State: On, Since: time.Now(), Boots: m.status.Boots + 1}
+	m.san.start()
 	if m.cfg.Firmware == nil {
 		return
 	}
@@ -209,7 +219,7 @@ func (m *Machine) end(kind journal.Kind, why string) (was bool) {
 	was = m.status.On
 	if was {
 		m.note(kind, "", why)
-		m.status.On, m.status.State, m.status.Since, m.life = false, Off, time.Now(), nil
+		m.status.On, m.status.State, m.status.Since, m.status.Image, m.life = false, Off, time.Now(), "", nil
 		if kind == journal.Reset {
 			m.status.On, m.status.State = true, On
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
@@ -35,18 +36,18 @@ func (r *rack) Chain(ctx context.Context, urls []string) (ipxe.Script, string, e
 	return r.Script(ctx, "")
 }
 
-func (r *rack) Load(_ context.Context, url string) error {
+func (r *rack) Load(_ context.Context, url string) (string, error) {
 	if r.load == nil {
-		return nil
+		return "sum of " + url, nil
 	}
-	return r.load(url)
+	return "sum of " + url, r.load(url)
 }
 
 func (r *rack) Run(ctx context.Context, _ string) (ramdisk.End, error) { return r.agent(ctx) }
 
 func script(o ipxe.Order) func() (ipxe.Script, error) {
 	return func() (ipxe.Script, error) {
-		return ipxe.Script{Order: o, Kernel: "k", Initrd: "i", Pause: 5 * time.Second}, nil
+		return ipxe.Script{Order: o, Kernel: "k", Initrd: "i", CommandLine: "ipa-api-url=http://10.0.0.1", Volumes: []string{"iscsi:10.0.0.9::::iqn.v"}, Pause: 5 * time.Second}, nil
 	}
 }
 
@@ -304,4 +305,90 @@ func TestMachineWithPowerAlone(t *testing.T) {
 	if s := m.Status(); s.On || s.Boots != 2 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A machine starts what is in its CD drive: an agent's kernel, or an instance's. Firmware goes on with its boot order where that is nothing.
+func TestFromAMedium(t *testing.T) {
+	r := &rack{scripts: []func() (ipxe.Script, error){script(ipxe.Restart)}, agent: stays}
+	in(t, r, func(t *testing.T, b bench) {
+		discs := map[string]cdrom.System{"http://r/agent.iso": {CommandLine: "ipa-api-url=http://r"}, "http://r/instance.iso": {Kernel: "sum", CommandLine: "quiet"}}
+		b.cfg.Disc = func(_ context.Context, url string) (cdrom.System, error) {
+			s, ok := discs[url]
+			if !ok {
+				return s, errors.New("not found: " + url)
+			}
+			return s, nil
+		}
+		for _, c := range []struct {
+			image    string
+			want     State
+			readable bool
+		}{{"http://r/agent.iso", InRamdisk, true}, {"http://r/instance.iso", Instance, true}, {"http://r/gone.iso", Booting, false}} {
+			r.asked = 0
+			if err := errors.Join(b.Stop(t.Context()), b.EjectMedium(t.Context()), b.InsertMedium(t.Context(), c.image), b.SetBootOverride(vbmc.Media, true)); err != nil {
+				t.Fatal(err)
+			}
+			b.on(t)
+			b.at(t, 30*time.Second, c.want)
+			if image, problem := b.Medium(); image != c.image || (problem == nil) != c.readable || (r.asked == 0) != c.readable {
+				t.Errorf("the drive holds %s, %v; the network was asked %d times", image, problem, r.asked)
+			}
+		}
+		if !slices.ContainsFunc(b.cfg.Journal.After(0, 0), func(r journal.Record) bool { return r.Kind == journal.InstanceUp && r.Image == "sum" }) {
+			t.Error("the journal names no kernel of the instance")
+		}
+	})
+}
+
+// A kernel that gets no word of agents is an instance's.
+func TestInstanceFromTheNetwork(t *testing.T) {
+	r := &rack{agent: stays, scripts: []func() (ipxe.Script, error){func() (ipxe.Script, error) {
+		return ipxe.Script{Order: ipxe.Ramdisk, Kernel: "k", Initrd: "i", CommandLine: "quiet"}, nil
+	}}}
+	in(t, r, func(t *testing.T, b bench) {
+		b.on(t)
+		b.at(t, time.Minute, Instance)
+		if all := b.cfg.Journal.After(0, 0); all[len(all)-1].Image != "sum of k" {
+			t.Errorf("%+v", all)
+		}
+	})
+	r.scripts, r.asked = []func() (ipxe.Script, error){script(ipxe.Volume)}, 0
+	in(t, r, func(t *testing.T, b bench) {
+		b.on(t)
+		b.at(t, time.Minute, Instance)
+	})
+}
+
+// Firmware that was told of a volume logs in at its next start, and shows it as a boot option from then on.
+func TestVolumeOfTheFirmware(t *testing.T) {
+	r := &rack{scripts: []func() (ipxe.Script, error){script(ipxe.Restart)}, agent: stays}
+	in(t, r, func(t *testing.T, b bench) {
+		if _, _, err := b.BootOptions(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("firmware without volumes: %v", err)
+		}
+		b.cfg.Volumes = true
+		if err := b.SetISCSIBoot(vbmc.ISCSIBoot{Initiator: "iqn.m", Targets: []vbmc.ISCSITarget{{Name: "iqn.v"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if now, next, _, err := b.ISCSIBoot(); err != nil || len(now.Targets) != 0 || next == nil || !slices.Equal(b.Attaches(), []string{"iqn.v"}) {
+			t.Errorf("%+v, %+v, %v", now, next, err)
+		}
+		b.on(t)
+		b.at(t, 11*time.Second, Booting) // its order has the network first
+		options, n, err := b.BootOptions()
+		if err != nil || n != 3 || !strings.Contains(options[2].Path, "iSCSI(iqn.v,") {
+			t.Fatalf("%+v, %d, %v", options, n, err)
+		}
+		if err := errors.Join(b.OrderBoot([]string{volumeOption, diskOption, networkOption}), b.Reset(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		b.at(t, time.Minute, Instance)
+		if err := errors.Join(b.SetISCSIBoot(vbmc.ISCSIBoot{}), b.Reset(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		b.at(t, 11*time.Second, Booting)
+		if options, _, _ := b.BootOptions(); len(options) != 2 || len(b.Attaches()) != 0 {
+			t.Errorf("%+v are left", options)
+		}
+	})
 }

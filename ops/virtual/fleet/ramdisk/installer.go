@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
+	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
 var (
@@ -27,6 +28,11 @@ const maxKickstart = 1 << 20
 
 // installs reports whether a kernel with that command line is an installer's.
 func installs(commandLine string) bool { return strings.Contains(commandLine, "inst.ks=") }
+
+// Starts reports whether a kernel with that command line starts an agent or an installer. Others are of instances.
+func Starts(commandLine string) bool {
+	return installs(commandLine) || strings.Contains(commandLine, agentapi.ParamAPIURL+"=")
+}
 
 // install is what an installer does: it follows the kickstart of its command line. It runs the kickstart's own scripts that report, by
 // the shell and curl of this host, and reads the image.
