@@ -164,6 +164,9 @@ type InstanceMediumMaker interface {
 	// KeepInstance has the machine find these media where a rackd serves them: it puts in again what the BMC has lost, and what a
 	// rackd served that no longer lives. What others have put in stays. It tells the machine nothing where all is well.
 	KeepInstance(ctx context.Context, t *Task) error
+	// DesertedInstance reports whether the machine was told of such media at a rackd that no longer lives, so that its instance may not
+	// have started.
+	DesertedInstance(t *Task) bool
 }
 
 // KeepsMedia returns the node's boot interface if its instance, which runs, reads media from rackds.

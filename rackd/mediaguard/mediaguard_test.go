@@ -31,6 +31,7 @@ func (b *boot) InstanceMedium(*node.Document, map[string]string) (bootorder.Load
 	return bootorder.Load{}, true
 }
 func (b *boot) InstanceMedia(*node.Document, map[string]string) (string, string) { return "w", "" }
+func (b *boot) DesertedInstance(*driver.Task) bool { return false }
 func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	b.kept++
 	if url, err := t.Media.InstanceURL(t.Media.Base(), "w", driver.InstanceBoot); err != nil || url != "http://here/g/n/w/boot" {

@@ -16,12 +16,22 @@ type starting struct {
 }
 
 // Instance has down bring the machine down, makes the start of the instance ready and starts it. It is the run of a reattachable step:
-// a rackd that goes on with the step does not bring down an instance that may run already. ramdisk is that of IntoInstance.
+// a rackd that goes on with the step does not bring down an instance that may run already. One whose media were at a rackd that has gone
+// may not have started: it is started again, from others. ramdisk is that of IntoInstance.
 func (s Settings) Instance(ctx context.Context, t *driver.Task, ramdisk bool, down func(context.Context, *driver.Task) error) error {
 	var h starting
 	if raw := t.Record.Handle(); raw != nil && !t.StaysOn() {
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return fmt.Errorf("node %s: the handle %q of the instance's start cannot be read: %w", t.Node.Label(), raw, err)
+		}
+	}
+	if m, makes := t.Hardware.Boot().(driver.InstanceMediumMaker); makes && t.Record.Handle() != nil && m.DesertedInstance(t) {
+		if h.Prepared || t.StaysOn() {
+			t.Record.Phase("virtual media", "the rackd that served the instance's media has gone, and the machine may not have read them: it is started again, with others")
+		}
+		h = starting{}
+		if err := t.Record.SaveHandle(ctx, h); err != nil { // a rackd that goes on with this start finds it not begun
+			return err
 		}
 	}
 	if !h.Prepared {

@@ -103,6 +103,12 @@ func (Interface) DriveNames(n *node.Document, facts map[string]string) (instance
 	return files[node.FileDriveOf], files[node.FileDriveName]
 }
 
+// DesertedInstance implements driver.InstanceMediumMaker. What is behind a base URL of the node's own, no rackd knows.
+func (i Interface) DesertedInstance(t *driver.Task) bool {
+	at := instancefiles.Of(t.Node, t.Facts)[node.FileMediumAt]
+	return at != "" && at != t.Node.DriverString(fieldExternal) && t.Media != nil && !t.Media.Served(at)
+}
+
 // ReadyInstance implements driver.InstanceMediumMaker.
 func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 	drive, err := i.readyDrive(ctx, t)

@@ -7,13 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bringup"
+	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
+	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 )
 
 var _ driver.InstanceMediumMaker = Interface{}
@@ -95,6 +99,7 @@ func instanceTask(t *testing.T, info map[string]any, drive string, types ...stri
 	b.Management = kind.Interfaces["management"][0].Impl.(driver.Management)
 	kind.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: b}}
 	kind.Interfaces["boot"] = []driver.Named{{Name: "redfish-virtual-media", Impl: VirtualMedia(fine)}}
+	kind.Interfaces["power"] = []driver.Named{{Name: "noted", Impl: k.Hardware.Power()}}
 	reg, err := driver.NewRegistry(kind)
 	if err != nil {
 		t.Fatal(err)
@@ -314,6 +319,33 @@ func TestInstanceMediaAreKept(t *testing.T) {
 			}
 			if !slices.Equal(b.writes, c.writes) || r.Observed.InstanceFiles[node.FileMediumAt] != c.want {
 				t.Errorf("writes %q, want %q; noted %v", b.writes, c.writes, r.Observed.InstanceFiles)
+			}
+		})
+	}
+}
+
+// A rackd dies once the machine is told to start from its medium. Whether the machine has read it, no other rackd knows: the next owner starts
+// it again, from its own. It leaves a machine alone whose medium still answers.
+func TestAnInstanceWhoseRackdIsGoneIsStartedAgain(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r, k, b, s := instanceTask(t, ownFiles(), "", "CD/DVD")
+			step := ramdisk.New(direct.New(direct.Settings{}), bringup.Settings{}).DeploySteps(k.Node)[0]
+			if _, err := step.Run(t.Context(), k); err != nil {
+				t.Fatal(err)
+			}
+			s.alive, s.base, s.lives = alive, "http://192.0.2.6:8080", []string{"http://192.0.2.6:8080"} // it is another rackd from now on
+			want := []string{"power power on"}
+			if !alive {
+				want = append(want, "power power off", "power power on")
+			}
+			for range 2 { // and yet another run of that one
+				if _, err := step.Run(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := r.Writes("power"); !slices.Equal(got, want) || strings.Contains(b.in[0], "192.0.2.6") == alive {
+				t.Errorf("alive %t: power writes %q, want %q; the drive holds %s", alive, got, want, b.in[0])
 			}
 		})
 	}
