@@ -38,6 +38,11 @@ func (m *byInstanceMedia) InstanceMedium(n *node.Document, facts map[string]stri
 func (m *byInstanceMedia) InstanceMedia(n *node.Document, facts map[string]string) (string, string) {
 	return m.files(n, facts)[node.FileMedium], m.files(n, facts)[node.FileDrive]
 }
+
+var _ driver.InstanceMediumMaker = (*byInstanceMedia)(nil)
+
+func (m *byInstanceMedia) DesertedInstance(*driver.Task) bool { return false }
+
 func (m *byInstanceMedia) DriveNames(n *node.Document, facts map[string]string) (string, string) {
 	return m.files(n, facts)[node.FileDriveOf], m.files(n, facts)[node.FileDriveName]
 }

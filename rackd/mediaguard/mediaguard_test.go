@@ -26,12 +26,15 @@ type boot struct {
 	puts bool
 }
 
+var _ driver.InstanceMediumMaker = (*boot)(nil)
+
 func (b *boot) ReadyInstance(context.Context, *driver.Task) error { return nil }
 func (b *boot) InstanceMedium(*node.Document, map[string]string) (bootorder.Load, bool) {
 	return bootorder.Load{}, true
 }
 func (b *boot) InstanceMedia(*node.Document, map[string]string) (string, string) { return "w", "" }
-func (b *boot) DesertedInstance(*driver.Task) bool { return false }
+func (b *boot) DriveNames(*node.Document, map[string]string) (string, string)    { return "", "" }
+func (b *boot) DesertedInstance(*driver.Task) bool                               { return false }
 func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	b.kept++
 	if url, err := t.Media.InstanceURL(t.Media.Base(), "w", driver.InstanceBoot); err != nil || url != "http://here/g/n/w/boot" {
