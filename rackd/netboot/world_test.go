@@ -77,6 +77,7 @@ func inNamespace(t *testing.T) bool {
 type world struct {
 	t      *testing.T
 	kernel string // path
+	asks   func(request []byte)
 
 	mu      sync.Mutex
 	machine netboot.Machine
@@ -192,7 +193,9 @@ type setting struct {
 	loaders map[string]string                           // boot loaders besides iPXE
 	wrap    func(*world, net.PacketConn) net.PacketConn // around the connection of DHCP; nil: nothing
 	mode    dhcp.Mode
-	arm64   string // the ramdisk for arm64 as one program; empty: none
+	uki     string               // the ramdisk as one program; empty: none
+	arm64   string               // the same for arm64
+	asks    func(request []byte) // is shown each request of TFTP; nil: nothing is
 }
 
 // worldWith is newWorld with other settings.
@@ -232,7 +235,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // bareWorld is a world without servers.
 func bareWorld(t *testing.T, m netboot.Machine, kernel string, set setting) (*world, *bootfiles.Files) {
 	dir := t.TempDir()
-	w := &world{t: t, machine: m, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
+	w := &world{t: t, machine: m, asks: set.asks, kernel: filepath.Join(dir, "kernel"), change: make(chan struct{})}
 	body, err := os.ReadFile(kernel)
 	if err != nil {
 		t.Fatalf("%v (Debian's package ipxe has it)", err)
@@ -242,7 +245,7 @@ func bareWorld(t *testing.T, m netboot.Machine, kernel string, set setting) (*wo
 			t.Fatal(err)
 		}
 	}
-	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders, UKIARM64: set.arm64})
+	files, err := bootfiles.New("/usr/lib/ipxe", bootfiles.Paths{Kernel: w.kernel, Ramdisk: filepath.Join(dir, "ramdisk"), Loaders: set.loaders, UKI: set.uki, UKIARM64: set.arm64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +275,9 @@ func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescr
 	for _, run := range beside {
 		g.Go(func() error { return run(ctx) })
 	}
+	if w.asks != nil {
+		on69 = asked69{on69.(*net.UDPConn), w.asks}
+	}
 	g.Go(func() error { return loader.Serve(ctx, on69) })
 	g.Go(func() error { web.Serve(on80); return nil })
 	t.Cleanup(func() {
@@ -281,6 +287,20 @@ func (w *world) serve(files *bootfiles.Files, address netip.Addr, server ipxescr
 			t.Error(err)
 		}
 	})
+}
+
+// asked69 shows requests of TFTP before they are answered.
+type asked69 struct {
+	*net.UDPConn
+	see func(request []byte)
+}
+
+func (a asked69) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := a.UDPConn.ReadFrom(b)
+	if err == nil {
+		a.see(b[:n])
+	}
+	return n, from, err
 }
 
 // boot starts a machine in QEMU; it ends with the test.
