@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -163,49 +162,4 @@ func (p pair) run(ctx context.Context, t *testing.T) string {
 	}
 	undeployed(ctx, t, id)
 	return fmt.Sprintf("%.0f s", took.Seconds())
-}
-
-// How long each way takes from the request of an inspection until the ramdisk's kernel runs, and until its agent is known. The test prints
-// it. make boot runs it.
-func TestTimeToTheRamdisk(t *testing.T) {
-	if os.Getenv("IRONYARD_BOOT") == "" {
-		t.Skip("takes minutes: make boot runs it")
-	}
-	ctx := limit(t, 30*time.Minute)
-	o := theRack.Operator
-	serveProgram(t, signed(t, unsigned))
-	table := []string{fmt.Sprintf("%-8s %-22s %-12s %s", "machine", "boot", "to its kernel", "to its agent")}
-	measure := func(machine, boot string) {
-		t.Run(machine+"/"+boot, func(t *testing.T) {
-			id := enrolled(ctx, t, machine, byMedium(boot))
-			if err := o.Ask(ctx, id, "manage", nil); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
-				t.Fatal(err)
-			}
-			console, began := consoleFromNow(t, machine), time.Now()
-			if err := o.Ask(ctx, id, "inspect", nil); err != nil {
-				t.Fatal(err)
-			}
-			var after []float64
-			for _, sign := range []*regexp.Regexp{regexp.MustCompile("Linux version"), agentKnown} {
-				if _, err := console.Wait(ctx, sign); err != nil {
-					t.Fatalf("no %s on the console: %v", sign, err)
-				}
-				after = append(after, time.Since(began).Seconds())
-			}
-			if _, err := o.Wait(ctx, id, provision.Manageable); err != nil {
-				t.Fatal(err)
-			}
-			table = append(table, fmt.Sprintf("%-8s %-22s %8.1f s %11.1f s", machine, boot, after[0], after[1]))
-		})
-	}
-	for _, boot := range []string{"http", "http-ipxe", "redfish-https"} {
-		measure("http-0", boot)
-	}
-	for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
-		measure("uefi-0", boot)
-	}
-	fmt.Println(strings.Join(table, "\n"))
 }

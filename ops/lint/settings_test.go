@@ -42,6 +42,7 @@ var settings = map[string]map[string]string{
 		"--dhcp":              "a network without IPv4 is what a test is about",
 		"--power-recovery":    "a fault of power comes and goes within the test",
 		"--power-sync":        "a fault of power comes and goes within the test",
+		"--pxe-loader":        "shim and GRUB in place of iPXE are what a test is about",
 	},
 	"e2e/clients/pythonagent": {"--kernel-params": "the foreign ramdisk believes the rack's certificate"},
 	"e2e/faults/topology":     {"--keep-history": "the judge reads the whole history", "--keep-works": "and all works", "--dhcp": "the machines are processes that ask no DHCP", "--replicas": "three servers of a cluster hold each stream"},
