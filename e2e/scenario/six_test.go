@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"regexp"
@@ -9,49 +10,72 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/ops/operator"
-	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// stacks are the versions of IP by which a rackd serves machines.
+type stack struct {
+	name string
+	args []string // of the rackd
+	// agent is where agents are by the address that work documents note, loads where a machine finds its own kernel and ramdisk.
+	agent, loads string
+}
+
+const address6 = "fd00:77::1"
+
 // A machine that is given no IPv4 address is deployed by IPv6 alone: firmware, ramdisk, agent and image.
 func TestDeployByIPv6(t *testing.T) {
+	byStack(t, stack{"IPv6", []string{"--dhcp", "off", "--address6", address6}, "https://[fd00:77:", regexp.QuoteMeta("http://[" + address6 + "]:8080")})
+}
+
+// A rackd that serves both versions of IP deploys machines by IPv4, which their firmware tries first.
+func TestDeployOnDualStack(t *testing.T) {
+	at := theRack.Rackds[0].Address.String()
+	byStack(t, stack{"both", []string{"--address6", address6}, "https://" + at[:strings.LastIndex(at, ".")+1], regexp.QuoteMeta("http://" + at + ":8080")})
+}
+
+// byStack deploys a machine of each firmware, one after the other, and tears them down.
+func byStack(t *testing.T, s stack) {
 	if os.Getenv("IRONYARD_HARDWARE") == "" {
 		t.Skip("takes minutes; set IRONYARD_HARDWARE=1")
 	}
-	const name, address = "bios-0", "fd00:77::1"
-	ctx := limit(t, 20*time.Minute)
-	o := theRack.Operator
+	ctx := limit(t, 30*time.Minute)
 	ns, err := theRack.Lab.Namespace()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ns.AddAddress(ctx, netip.MustParsePrefix(address+"/64")); err != nil {
+	if err := ns.AddAddress(ctx, netip.MustParsePrefix(address6+"/64")); err != nil {
 		t.Fatal(err)
 	}
 	d := alone(t)
 	d.Stop()
 	t.Cleanup(func() { d.Stop(); revive(t, d) })
-	if err := d.Start(ctx, "--dhcp", "off", "--address6", address); err != nil {
+	if err := d.Start(ctx, s.args...); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"bios-0", "uefi-0"} {
+		t.Run(name, func(t *testing.T) { s.deploys(ctx, t, name) })
+	}
+}
+
+// deploys deploys a machine and tears it down.
+func (s stack) deploys(ctx context.Context, t *testing.T, name string) {
+	o := theRack.Operator
 	id := enrolled(ctx, t, name, func(m *operator.Machine) {
 		m.DriverInfo["deploy_kernel"], m.DriverInfo["deploy_ramdisk"] = theRack.ImageURL(ownKernel), theRack.ImageURL(ownRamdisk)
 	})
 	console := consoleFromNow(t, name)
-	for _, verb := range []string{"manage", "provide"} {
-		if err := o.Ask(ctx, id, verb, nil); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.Wait(ctx, id, map[string]provision.State{"manage": provision.Manageable, "provide": provision.Available}[verb]); err != nil {
-			t.Fatal(err)
-		}
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
 	}
 	if err := o.SetImage(ctx, id, qcow2()); err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	deployed(ctx, t, id, name)
-	if _, err := console.Wait(ctx, regexp.MustCompile(`http://\[`+address+`\]:8080/images/\S+/sha256-`)); err != nil {
-		t.Errorf("the node's own kernel and ramdisk do not come from the rack's cache by IPv6: %v", err)
+	t.Logf("%s by %s: %.0f s from the request to the instance's words", name, s.name, time.Since(began).Seconds())
+	if _, err := console.Wait(ctx, regexp.MustCompile(s.loads+`/images/\S+/sha256-`)); err != nil {
+		t.Errorf("the node's own kernel and ramdisk do not come from the rack's cache by %s: %v", s.name, err)
 	}
 	calls := works.matching(func(w work.Document) bool {
 		return w.Node == id && w.Checkpoint.Agent != nil && w.Checkpoint.Agent.URL != ""
@@ -60,14 +84,9 @@ func TestDeployByIPv6(t *testing.T) {
 		t.Error("no agent was noted")
 	}
 	for _, w := range calls {
-		if at := w.Checkpoint.Agent.URL; !strings.HasPrefix(at, "https://[fd00:77:") {
+		if at := w.Checkpoint.Agent.URL; !strings.HasPrefix(at, s.agent) {
 			t.Errorf("the agent is at %s", at)
 		}
 	}
-	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
-		t.Fatal(err)
-	}
+	undeployed(ctx, t, id)
 }
