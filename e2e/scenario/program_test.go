@@ -296,23 +296,9 @@ func historyOf(ctx context.Context, t *testing.T, id string) string {
 // signedImage is the test image with a loader that the fleet's key has signed: its kernel and initramfs as one program.
 func signedImage(ctx context.Context, t *testing.T) operator.Image {
 	t.Helper()
-	const espStart = 2 << 20 // of ops/virtual/testimage
 	dir := t.TempDir()
-	raw, err := os.ReadFile(images.Raw.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(filepath.Dir(longImage.Path), "signed.raw")
-	if err := os.WriteFile(path, raw, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	volume := path + "@@" + strconv.Itoa(espStart)
-	run := func(name string, args ...string) {
-		t.Helper()
-		if out, err := exec.CommandContext(ctx, name, append([]string{"-i", volume}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%s %v: %v: %s (Debian's package mtools)", name, args, err, out)
-		}
-	}
+	const name = "signed.raw"
+	run := changedImage(ctx, t, name)
 	run("mcopy", "::vmlinuz", filepath.Join(dir, "kernel"))
 	run("mcopy", "::initrd", filepath.Join(dir, "initrd"))
 	kernel, err := os.ReadFile(filepath.Join(dir, "kernel"))
@@ -341,9 +327,38 @@ func signedImage(ctx context.Context, t *testing.T) operator.Image {
 	}
 	run("mdel", "::vmlinuz", "::initrd", "::EFI/BOOT/BOOTX64.EFI")
 	run("mcopy", loader, "::EFI/BOOT/BOOTX64.EFI")
-	if raw, err = os.ReadFile(path); err != nil {
+	return named(t, name)
+}
+
+// changedImage copies the test image into the folder that the rack gets its images from. It returns what runs a program of mtools on the
+// copy's ESP.
+func changedImage(ctx context.Context, t *testing.T, name string) (run func(program string, args ...string)) {
+	t.Helper()
+	const espStart = 2 << 20 // of ops/virtual/testimage
+	raw, err := os.ReadFile(images.Raw.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(imageFolder, name)
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	volume := path + "@@" + strconv.Itoa(espStart)
+	return func(program string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(ctx, program, append([]string{"-i", volume}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v: %s (Debian's package mtools)", program, args, err, out)
+		}
+	}
+}
+
+// named is a raw image of that folder as an operator names it.
+func named(t *testing.T, name string) operator.Image {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(imageFolder, name))
+	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw)
-	return operator.Image{URL: theRack.ImageURL("signed.raw"), SHA256: hex.EncodeToString(sum[:]), DiskFormat: "raw"}
+	return operator.Image{URL: theRack.ImageURL(name), SHA256: hex.EncodeToString(sum[:]), DiskFormat: "raw"}
 }

@@ -132,6 +132,8 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		o.Machines = append(o.Machines, machine.Config{Name: "arm-0", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024},
 			machine.Config{Name: "arm-1", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024, BootByVariables: true},
 			machine.Config{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
+			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
+			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
 			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072})
 		programs := filepath.Join(cache, "arm64")
 		o.RackdArgs = append(o.RackdArgs, "--uki-arm64", filepath.Join(programs, "ironyard-arm64.efi"), "--rescue-uki-arm64", filepath.Join(programs, "ironyard-rescue-arm64.efi"))
