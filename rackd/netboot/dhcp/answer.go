@@ -22,6 +22,8 @@ func (s *Server) Answer(m *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	case !s.ours(m.GatewayIPAddr):
 		s.foreign(m)
 		return nil, nil
+	case waits(clientOf(m), machine, s.cfg.Serves):
+		return nil, nil
 	case s.cfg.Mode == Proxy:
 		return s.proxy(m, machine)
 	}

@@ -28,7 +28,7 @@ func (s *Server6) answer(m dhcpv6.DHCPv6, from netip.Addr) (*answer6, error) {
 		return nil, nil
 	}
 	n, ok := s.subnet(a)
-	if !ok {
+	if !ok || waits(client6Of(a.Message), machine, s.cfg.Serves) {
 		return nil, nil
 	}
 	if own := made(s.cfg.Subnets[n].Prefix, mac); own.IsValid() && s.auto.at(mac, s.cfg.Now()) != own && s.auto.learn(mac, machine, own, s.cfg.Now()) {

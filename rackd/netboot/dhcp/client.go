@@ -124,6 +124,13 @@ func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) 
 	return serves == nil || serves(machine.ProgramFile(arm64))
 }
 
+// waits reports whether a client is firmware that cannot be told what it is to do now: it would load its ramdisk without a boot program, and
+// its machine is to ask again. A program asks again by itself. Firmware would take any answer for the last one, and go on with its next
+// boot option. Without an answer it asks for some time, and another rackd may answer.
+func waits(c client, machine netboot.Machine, serves func(string) bool) bool {
+	return machine.Order.Again && startsRamdisk(c, machine, serves)
+}
+
 // directFile is the file that a machine's firmware starts without a boot program. One that has nothing to load is given a
 // name that there is not: firmware then goes on with its next boot option at once, and without a name it would ask for a minute.
 func directFile(c client, machine netboot.Machine) string {
