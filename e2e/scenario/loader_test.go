@@ -43,7 +43,7 @@ func TestDeployByShimAndGRUB(t *testing.T) {
 	id := enrolled(ctx, t, name, byMedium("pxe"))
 	console := consoleFromNow(t, name)
 	said := deploysWhole(ctx, t, id, name, debianImage(ctx, t))
-	saysOf(t, said, map[string]bool{"shimx64.efi": true, "grubx64.efi": true, "snponly.efi": false, "iPXE": false})
+	saysOf(t, said, map[string]bool{"tftp: shimx64.efi": true, "script: ramdisk, state wait call-back, by TFTP": true, "snponly.efi": false, "iPXE": false})
 	for _, kernel := range []string{"ramdisk", "instance"} {
 		if _, err := console.Wait(ctx, secureKernel); err != nil {
 			t.Errorf("the %s's kernel does not say that secure boot is on: %v", kernel, err)
@@ -88,7 +88,7 @@ func debianImage(ctx context.Context, t *testing.T) operator.Image {
 	const name = "debian.raw"
 	run := changedImage(ctx, t, name)
 	config := filepath.Join(t.TempDir(), "grub.cfg")
-	if err := os.WriteFile(config, []byte("linux /vmlinuz console=ttyS0,115200 quiet cryptomgr.notests\ninitrd /initrd\nboot\n"), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte("linux /vmlinuz console=ttyS0,115200 cryptomgr.notests\ninitrd /initrd\nboot\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run("mdel", "::EFI/BOOT/BOOTX64.EFI")

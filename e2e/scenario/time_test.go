@@ -92,7 +92,7 @@ func (w way) measure(ctx context.Context, t *testing.T) string {
 // sign is what the history says of this way, and of no other on the same machine with the same boot interface.
 func (w way) sign() string {
 	return map[string]string{"UKI, HTTP": "MB by HTTP", "iPXE, HTTP": ", by HTTP", "ISO, HTTP": "medium", "UKI, TFTP": "ramdisk.efi", "iPXE, TFTP": ", by TFTP", "ISO in a drive": "medium",
-		"GRUB, TFTP": "grubx64.efi"}[w.by]
+		"GRUB, TFTP": "shimx64.efi"}[w.by]
 }
 
 // loaderArgs have rackds give machines of the interface pxe the loaders of Debian's packages, which are fetched and not installed: an
