@@ -124,9 +124,9 @@ func startsRamdisk(c client, machine netboot.Machine, serves func(string) bool) 
 	return serves == nil || serves(machine.ProgramFile(arm64))
 }
 
-// waits reports whether a client is firmware that cannot be told what it is to do now: it would load its ramdisk without a boot program, and
-// its machine is to ask again. A program asks again by itself. Firmware would take any answer for the last one, and go on with its next
-// boot option. Without an answer it asks for some time, and another rackd may answer.
+// waits reports whether a client is firmware that cannot be told what to do now. It loads its ramdisk without a boot program, and its
+// machine is to ask again. A boot program does so by itself. Firmware takes any answer for the last one, and goes on with its next boot
+// option. Without an answer it asks for some time, and another rackd may answer.
 func waits(c client, machine netboot.Machine, serves func(string) bool) bool {
 	return machine.Order.Again && startsRamdisk(c, machine, serves)
 }

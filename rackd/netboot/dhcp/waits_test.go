@@ -9,8 +9,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 )
 
-// Firmware that loads the ramdisk without a boot program cannot be told to ask later, so it gets no answer while a rackd does not know what
-// its machine is to do. Boot programs are told, by their script, and systems get their addresses.
+// Firmware that loads the ramdisk without a boot program cannot be told to ask later. It gets no answer while a rackd does not know what
+// its machine is to do. Boot programs are told by their script. Systems get their addresses.
 func TestFirmwareThatIsToAskAgainGetsNoAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name    string
