@@ -188,8 +188,8 @@ func openSockets(b *testing.B) (count int) {
 	return count
 }
 
-// passBySushy has sushy, the library that Ironic has for Redfish, read the power of the same BMCs with a session for each, in as many
-// threads as power sync has workers. It prints seconds, seconds of the processor, MiB of memory and sockets.
+// passBySushy has sushy, the library that Ironic has for Redfish, read the power of the same BMCs. Each has a session, and there are as
+// many threads as power sync has workers. It prints seconds, seconds of the processor, MiB of memory and sockets.
 const passBySushy = `
 import glob, json, os, resource, sys, time, warnings
 for name in "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE": # which win over verify=False

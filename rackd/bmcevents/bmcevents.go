@@ -1,7 +1,7 @@
 // Package bmcevents listens to BMCs that tell events by themselves: by a stream that rackd reads, or, where a BMC has none, by posts to
-// an address of this rackd that the BMC was told. An event is a reason for power sync to look at the machines behind the BMC, and
-// nothing else: what it says is not believed. So a change of power shows in seconds, and a lost event costs no more than the interval
-// of power sync.
+// an address of this rackd that the BMC was told. An event is a reason for power sync to look at the machines behind the BMC. Its words
+// are shown in the history of their nodes, and are not believed. So a change of power shows in seconds, and a lost event costs no more
+// than the interval of power sync.
 //
 // It may import protocol, rackd/driver, rackd/periodic and rackd/strangers; it declares what else it needs.
 // Invariants:
@@ -11,6 +11,7 @@
 //     which subscriptions are the group's. Who posts without the code reaches nothing.
 //   - A subscription of a node that was deleted, that has another BMC now, or whose rackd is another one, is removed.
 //   - Events of a BMC cause two looks in lookPause at most.
+//   - A node's history gets linesAtOnce lines of events at once, and one each lineEvery after that. What is left out is counted there.
 //
 // Everything exported is safe for concurrent use.
 package bmcevents
@@ -22,7 +23,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/periodic"
 	"github.com/ironyard/ironyard/rackd/strangers"
@@ -69,8 +72,21 @@ type Codes interface {
 	Fits(node, code string) bool
 }
 
+// History takes lines about a node (rackd/conductor).
+type History interface {
+	TellLog(ctx context.Context, n *node.Document, o *hardware.Observation, lines []work.Line) error
+}
+
+// Metrics counts events that were heard, for each node that they may be of. Safe for concurrent use.
+type Metrics interface {
+	// BMCEventHeard: way is stream or post; severity is ok, warning, critical or unknown; result is shown, left_out or failed.
+	BMCEventHeard(way, severity, result string)
+}
+
 // Config of a Listener.
 type Config struct {
+	History History
+	Metrics Metrics
 	// Look has power sync look at a node within a time; 0 is at once.
 	Look  func(node string, within time.Duration)
 	Nodes Nodes
@@ -92,6 +108,7 @@ type Listener struct {
 	streams map[string]*stream   // by account
 	named   map[string]*stream   // subscriptions, by the node that their address names
 	reading int                  // streams that are no subscriptions
+	shown   map[string]*budget   // by node
 	asked   map[string]bool      // accounts of BMCs that are being asked for a stream or a subscription
 	without map[string]time.Time // accounts of BMCs without events, and when that was found
 	ends    context.Context      // of Run; nil: it does not run
@@ -118,7 +135,7 @@ func New(c Config) *Listener {
 	if c.Strangers == nil {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
-	return &Listener{Config: c, most: mostStreams, lines: c.Strangers.Lines("the events of BMCs"), streams: map[string]*stream{}, named: map[string]*stream{}, asked: map[string]bool{}, without: map[string]time.Time{}}
+	return &Listener{Config: c, most: mostStreams, lines: c.Strangers.Lines("the events of BMCs"), streams: map[string]*stream{}, named: map[string]*stream{}, shown: map[string]*budget{}, asked: map[string]bool{}, without: map[string]time.Time{}}
 }
 
 // Run holds the streams until ctx ends. Subscriptions stay: the next rackd of their nodes, or this one after a restart, finds them.
@@ -140,6 +157,7 @@ func (l *Listener) Run(ctx context.Context) error {
 			for _, s := range l.sweep(time.Now()) {
 				l.farewell(ctx, s)
 			}
+			l.leftOut(ctx)
 		}
 	}
 }
@@ -254,10 +272,11 @@ func (l *Listener) listen(ctx context.Context, s *stream, from driver.EventStrea
 	defer ended()
 	var err error
 	for {
-		if err = from.Next(); err != nil {
+		var events []driver.BMCEvent
+		if events, err = from.Next(); err != nil {
 			break
 		}
-		l.heard(s)
+		l.show(ctx, "stream", l.heard(s), events)
 	}
 	s.stop()
 	_ = from.Close()
@@ -268,9 +287,8 @@ func (l *Listener) listen(ctx context.Context, s *stream, from driver.EventStrea
 	l.Log.Debug("a BMC's stream of events has ended", "error", err)
 }
 
-// heard has the nodes behind a BMC looked at.
-func (l *Listener) heard(s *stream) {
-	var ids []string
+// heard has the nodes behind a BMC looked at, and returns them.
+func (l *Listener) heard(s *stream) (ids []string) {
 	within := lookPause // the last of several events may be the one that counts
 	l.mu.Lock()
 	if now := time.Now(); now.Sub(s.last) >= lookPause {
@@ -283,4 +301,5 @@ func (l *Listener) heard(s *stream) {
 	for _, id := range ids {
 		l.Look(id, within)
 	}
+	return ids
 }

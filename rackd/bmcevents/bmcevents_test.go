@@ -19,20 +19,21 @@ import (
 
 // wire is a stream that tells what the test sends.
 type wire struct {
+	tells  []driver.BMCEvent // with each event
 	events chan struct{}
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (w *wire) Next() error {
+func (w *wire) Next() ([]driver.BMCEvent, error) {
 	select {
 	case _, ok := <-w.events:
 		if !ok {
-			return io.EOF
+			return nil, io.EOF
 		}
-		return nil
+		return w.tells, nil
 	case <-w.closed:
-		return io.EOF
+		return nil, io.EOF
 	}
 }
 func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil }

@@ -1,10 +1,12 @@
 package bmcevents
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 
+	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
@@ -25,8 +27,8 @@ func (l *Listener) Handler() http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		if told(r.Body) {
-			l.post(id)
+		if post, event := told(r.Body); event {
+			l.post(r.Context(), id, post)
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
@@ -34,25 +36,35 @@ func (l *Listener) Handler() http.Handler {
 }
 
 // post takes an event of the BMC of a node. Without a subscription, as after a restart, that node is looked at.
-func (l *Listener) post(id string) {
+func (l *Listener) post(ctx context.Context, id string, post []byte) {
 	l.mu.Lock()
 	s := l.named[id]
 	l.mu.Unlock()
-	if s == nil {
+	ids := []string{id}
+	if s != nil {
+		ids = l.heard(s)
+	} else {
 		l.Look(id, lookPause)
-		return
 	}
-	l.heard(s)
+	var sender driver.EventSender
+	if s != nil {
+		sender = s.sender
+	} else if n, hw, err := l.Nodes.Owned(id); err == nil && n != nil {
+		sender, _ = hw.Management().(driver.EventSender)
+	}
+	if sender != nil {
+		l.show(context.WithoutCancel(ctx), "post", ids, sender.PostedEvents(post)) // BMCs that do not wait for the answer
+	}
 }
 
-// told reports whether a post may be an event.
-func told(body io.Reader) bool {
+// told reads a post, and reports whether it may be an event.
+func told(body io.Reader) ([]byte, bool) {
 	text, err := io.ReadAll(io.LimitReader(body, mostPost+1))
 	if err != nil || len(text) > mostPost {
-		return true
+		return nil, true
 	}
 	var e struct {
 		Events, MetricValues []json.RawMessage
 	}
-	return json.Unmarshal(text, &e) != nil || len(e.Events) > 0 || e.MetricValues == nil
+	return text, json.Unmarshal(text, &e) != nil || len(e.Events) > 0 || e.MetricValues == nil
 }

@@ -59,6 +59,8 @@ func (p poster) SendEvents(_ context.Context, f driver.Fence, n *node.Document, 
 	return nil
 }
 
+func (poster) PostedEvents(post []byte) []driver.BMCEvent { return nil }
+
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{nodes: map[string]*node.Document{}, owner: map[string]string{}, at: map[string][]string{}}

@@ -23,7 +23,7 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 	r.tasks.Add(sensordata.Task(sensordata.Config{Name: c.Name, Every: c.Sensors.Every, Workers: c.Sensors.Workers, Types: c.Sensors.Types, Undeployed: c.Sensors.Undeployed,
 		Gauges: gauges, Bus: c.Conn, Log: c.Log}))
 	if c.BMCEvents && c.PowerSync > 0 {
-		ec := bmcevents.Config{Look: func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, Nodes: r.conductor,
+		ec := bmcevents.Config{Look: func(node string, within time.Duration) { r.tasks.Hasten(powersync.Name, node, within) }, Nodes: r.conductor, History: r.conductor, Metrics: m,
 			Codes: eventCodes{c.Keys}, Strangers: r.strangers, Log: c.Log}
 		if c.Rack != nil {
 			ec.Base = c.Rack.face().agents()

@@ -28,6 +28,7 @@ type Metrics struct {
 	forged       *prometheus.CounterVec
 	powerReads   *prometheus.CounterVec
 	tasks        *prometheus.CounterVec
+	events       *prometheus.CounterVec
 	overflows    prometheus.Counter
 	agents       *prometheus.CounterVec
 	consoles     *prometheus.CounterVec
@@ -103,6 +104,8 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_task_runs_total",
 			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order, bmc-events) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bmc_events_total",
+			Help: "Events that BMCs told, for each node that they may be of, by way (stream, post), severity (ok, warning, critical, unknown) and result (shown: in the node's history, left_out: there were too many, failed: the bus was away)."}, []string{"way", "severity", "result"}),
 		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",
 			Help: "Calls of agents that were refused, by call (lookup, heartbeat, inspection) and reason: only the machine that was booted last is to make them."}, []string{"call", "reason"}),
 	}
@@ -110,7 +113,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		Help: "Attempts to open a machine's console, by result (ok, unreachable, denied, failed)."}, []string{"result"})
 	m.consoleBytes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_console_bytes_total",
 		Help: "Bytes of consoles, by direction (written by machines, typed by people)."}, []string{"direction"})
-	reg.MustRegister(m.consoles, m.consoleBytes, m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.overflows,
+	reg.MustRegister(m.consoles, m.consoleBytes, m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.events, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -201,6 +204,11 @@ func (m *Metrics) Released() { m.released.Inc() }
 
 // PowerRead counts a read of a machine's power state.
 func (m *Metrics) PowerRead(result string) { m.powerReads.WithLabelValues(result).Inc() }
+
+// BMCEventHeard counts an event that a BMC told.
+func (m *Metrics) BMCEventHeard(way, severity, result string) {
+	m.events.WithLabelValues(way, severity, result).Inc()
+}
 
 // TaskRan counts a run of a periodic task.
 func (m *Metrics) TaskRan(task, result string) { m.tasks.WithLabelValues(task, result).Inc() }

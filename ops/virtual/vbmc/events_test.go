@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/bmcevents"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -32,7 +34,20 @@ func (site) LeftFence(*node.Document) driver.Fence                    { return o
 func (site) Code(*node.Document, string) string                       { return "an-unguessable-code" }
 func (s site) Fits(id, code string) bool                              { return id == s.n.UUID && code == "an-unguessable-code" }
 
-// A BMC without a stream of events is told where to post them. A machine that is switched on is looked at within seconds.
+// told is lines of the node's history, and what was counted.
+type told chan string
+
+func (t told) TellLog(_ context.Context, n *node.Document, _ *hardware.Observation, lines []work.Line) error {
+	for _, l := range lines {
+		t <- n.UUID + " " + l.Phase + ": " + l.Detail
+	}
+	return nil
+}
+
+func (t told) BMCEventHeard(way, severity, result string) { t <- way + " " + severity + " " + result }
+
+// A BMC without a stream of events is told where to post them. A machine that is switched on is looked at within seconds, and the
+// event is shown.
 func TestEventsAreHeardInSeconds(t *testing.T) {
 	_, computer, address := serve(t)
 	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
@@ -56,7 +71,8 @@ func TestEventsAreHeardInSeconds(t *testing.T) {
 	door := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events.ServeHTTP(w, r) }))
 	t.Cleanup(door.Close)
 	looks := make(chan time.Duration, 10)
-	l := bmcevents.New(bmcevents.Config{Nodes: s, Codes: s, Base: door.URL, Log: slog.New(slog.DiscardHandler),
+	shown := make(told, 10)
+	l := bmcevents.New(bmcevents.Config{Nodes: s, History: shown, Metrics: shown, Codes: s, Base: door.URL, Log: slog.New(slog.DiscardHandler),
 		Look: func(_ string, within time.Duration) { looks <- within }})
 	events = l.Handler()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,6 +96,16 @@ func TestEventsAreHeardInSeconds(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the event is not heard")
 	}
+	for _, want := range []string{"b3d1 BMC event: The power is now On. (OK, ResourceEvent.1.0.ResourcePowerStateChanged, by the BMC's clock ", "post ok shown"} {
+		select {
+		case got := <-shown:
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("shown %q, want %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%q is not shown", want)
+		}
+	}
 	cancel()
 	if err := <-ran; err != nil {
 		t.Error(err)
@@ -87,7 +113,7 @@ func TestEventsAreHeardInSeconds(t *testing.T) {
 	// A new rackd at another place finds what the first left.
 	other := httptest.NewTLSServer(nil)
 	t.Cleanup(other.Close)
-	l = bmcevents.New(bmcevents.Config{Nodes: s, Codes: s, Base: other.URL, Log: slog.New(slog.DiscardHandler), Look: func(string, time.Duration) { looks <- 0 }})
+	l = bmcevents.New(bmcevents.Config{Nodes: s, History: shown, Metrics: shown, Codes: s, Base: other.URL, Log: slog.New(slog.DiscardHandler), Look: func(string, time.Duration) { looks <- 0 }})
 	go func() { ran <- l.Run(t.Context()) }()
 	for deadline := time.Now().Add(20 * time.Second); len(looks) == 0; time.Sleep(10 * time.Millisecond) {
 		if err := l.Task().Do(t.Context(), s.n, s.hw); err != nil || time.Now().After(deadline) {

@@ -105,6 +105,9 @@ func (a Auto) SendEvents(ctx context.Context, f driver.Fence, n *node.Document, 
 	return a.either(n, func() error { return a.Redfish.SendEvents(ctx, f, n, to, stale) }, no(n, "events of the BMC"))
 }
 
+// PostedEvents implements driver.EventSender.
+func (a Auto) PostedEvents(post []byte) []driver.BMCEvent { return a.Redfish.PostedEvents(post) }
+
 // Clock implements driver.Clock.
 func (a Auto) Clock(ctx context.Context, n *node.Document) (at time.Time, err error) {
 	err = a.either(n, func() (err error) { at, err = a.Redfish.Clock(ctx, n); return err }, no(n, "the BMC's clock"))

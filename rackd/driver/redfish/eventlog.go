@@ -216,16 +216,20 @@ func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string)
 }
 
 func (e entry) told() driver.LogEntry {
-	t := driver.LogEntry{ID: e.ID, At: timeAt(e.Created), Text: bmc.WithoutAccess(first(e.Message, e.MessageID))}
-	switch strings.ToLower(e.Severity) {
+	return driver.LogEntry{ID: e.ID, At: timeAt(e.Created), Text: bmc.WithoutAccess(first(e.Message, e.MessageID)), Severity: severityOf(e.Severity)}
+}
+
+// severityOf reads how bad a BMC says that something is; empty: it does not say.
+func severityOf(said string) string {
+	switch strings.ToLower(said) {
 	case "ok", "informational":
-		t.Severity = hardware.OK
+		return hardware.OK
 	case "warning":
-		t.Severity = hardware.Warning
+		return hardware.Warning
 	case "critical", "fatal":
-		t.Severity = hardware.Critical
+		return hardware.Critical
 	}
-	return t
+	return ""
 }
 
 // ClearLog implements driver.EventLog.

@@ -102,13 +102,13 @@ type eventStream struct {
 }
 
 // Next implements driver.EventStream. Reports of metrics, which some BMCs stream all the time, are passed over.
-func (s *eventStream) Next() error {
+func (s *eventStream) Next() ([]driver.BMCEvent, error) {
 	var data []byte
 	for s.lines.Scan() {
 		line := s.lines.Bytes()
 		if rest, is := bytes.CutPrefix(line, []byte("data:")); is {
 			if len(data)+len(rest) > mostEvent {
-				return errors.New("an event of the BMC has no end")
+				return nil, errors.New("an event of the BMC has no end")
 			}
 			data = append(data, rest...)
 			continue
@@ -118,14 +118,14 @@ func (s *eventStream) Next() error {
 		}
 		var e struct{ Events []json.RawMessage }
 		if json.Unmarshal(data, &e) == nil && len(e.Events) > 0 {
-			return nil
+			return eventsIn(data), nil
 		}
 		data = nil
 	}
 	if err := s.lines.Err(); err != nil {
-		return fmt.Errorf("the stream of events ends: %w", err)
+		return nil, fmt.Errorf("the stream of events ends: %w", err)
 	}
-	return io.EOF
+	return nil, io.EOF
 }
 
 // Close implements driver.EventStream.

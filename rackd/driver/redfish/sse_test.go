@@ -64,9 +64,11 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d sessions, %d streams", e.live(), opened())
 	}
 	told := make(chan error, 3)
+	var all []driver.BMCEvent
 	go func() {
 		for {
-			err := s.Next()
+			events, err := s.Next()
+			all = append(all, events...)
 			told <- err
 			if err != nil {
 				return
@@ -87,6 +89,9 @@ func TestEvents(t *testing.T) {
 	if err := <-told; !errors.Is(err, io.EOF) || len(told) != 0 {
 		t.Errorf("the end of the stream: %v", err)
 	}
+	if len(all) != 1 || all[0].Text != "ResourceEvent.1.0.ResourceStatusChanged" {
+		t.Errorf("told %+v", all)
+	}
 }
 
 // A stream without end, or in another form, costs no memory and no answer.
@@ -99,7 +104,7 @@ func TestEventsOfBadFirmware(t *testing.T) {
 	}
 	send <- strings.Repeat("data: "+strings.Repeat("x", 1<<10)+"\n", 300)
 	close(send)
-	if err := s.Next(); err == nil || errors.Is(err, io.EOF) {
+	if _, err := s.Next(); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("an event without end: %v", err)
 	}
 	s.Close()
@@ -112,7 +117,7 @@ func TestEventsOfBadFirmware(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := s.Next(); err == nil {
+	if _, err := s.Next(); err == nil {
 		t.Error("a stream outlives its context")
 	}
 	s.Close()

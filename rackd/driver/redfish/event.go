@@ -1,0 +1,88 @@
+package redfish
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// toldEvent is an event of a BMC (DSP2046, Event).
+type toldEvent struct {
+	EventTimestamp, Severity, MessageSeverity, Message string
+	MessageID                                          string `json:"MessageId"`
+	MessageArgs                                        []string
+	OriginOfCondition                                  origin
+}
+
+// origin is the path of what an event is about. Firmwares write it as a link, old ones as a text.
+type origin string
+
+// UnmarshalJSON implements json.Unmarshaler. A link in another form is none.
+func (o *origin) UnmarshalJSON(raw []byte) error {
+	var text string
+	var at ref
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		*o = origin(text)
+	case json.Unmarshal(raw, &at) == nil:
+		*o = origin(at.Path)
+	}
+	return nil
+}
+
+// eventsIn reads the events that a BMC streams or posts at once. One that cannot be read, or says nothing, costs no other one.
+func eventsIn(data []byte) (list []driver.BMCEvent) {
+	var told struct{ Events []json.RawMessage }
+	if json.Unmarshal(data, &told) != nil {
+		return nil
+	}
+	for _, raw := range told.Events {
+		var e toldEvent
+		if json.Unmarshal(raw, &e) != nil || e.Message == "" && e.MessageID == "" {
+			continue // some firmwares only link to the event
+		}
+		if len(list) == driver.MostBMCEvents {
+			break
+		}
+		list = append(list, driver.BMCEvent{ID: e.MessageID, At: timeAt(e.EventTimestamp), Severity: severityOf(first(e.MessageSeverity, e.Severity)),
+			Text: e.text(), Concerns: e.OriginOfCondition.concerns()})
+	}
+	return list
+}
+
+// mostMessage and mostArgument bound what a message is made of, in bytes: a text may name an argument often.
+const mostMessage, mostArgument, mostArguments = 2 << 10, 256, 9
+
+// text is the event in words. Firmwares without words for it give the arguments of a message in a registry.
+func (e toldEvent) text() string {
+	args := e.MessageArgs[:min(len(e.MessageArgs), mostArguments)]
+	if e.Message == "" {
+		return strings.TrimSpace(e.MessageID + " " + strings.Join(args, ", "))
+	}
+	var words []string
+	for i, arg := range args { // of one digit each
+		words = append(words, "%"+strconv.Itoa(i+1), arg[:min(len(arg), mostArgument)])
+	}
+	return strings.NewReplacer(words...).Replace(e.Message[:min(len(e.Message), mostMessage)])
+}
+
+const systemsPath = "/redfish/v1/Systems/"
+
+// concerns says of which nodes an event may be: one below a system is of the nodes with that system, and of those that name none.
+func (o origin) concerns() func(*node.Document) bool {
+	rest, within := strings.CutPrefix(string(o), systemsPath)
+	if !within {
+		return nil
+	}
+	system, _, _ := strings.Cut(rest, "/")
+	return func(n *node.Document) bool {
+		id := strings.TrimSuffix(n.DriverString(fieldSystem), "/")
+		return id == "" || strings.TrimPrefix(id, systemsPath) == system
+	}
+}
+
+// PostedEvents implements driver.EventSender.
+func (d *Driver) PostedEvents(post []byte) []driver.BMCEvent { return eventsIn(post) }

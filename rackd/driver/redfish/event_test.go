@@ -1,0 +1,74 @@
+package redfish
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/hardware"
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Events in the forms that firmwares send: that of OpenBMC (Event 1.6, by SSE), of before MessageSeverity, with an origin as a text, with
+// a message's arguments alone, and with a link in place of the event.
+func TestFormsOfEvents(t *testing.T) {
+	d := newDriver(t, Options{})
+	at := time.Date(2026, 2, 19, 3, 55, 29, 0, time.UTC)
+	for name, c := range map[string]struct {
+		body string
+		want driver.BMCEvent
+	}{
+		"OpenBMC": {`{"@odata.type":"#Event.v1_6_0.Event","Id":"1","Name":"Event Array","Events":[{"MemberId":"88","EventId":"88","EventTimestamp":"2026-02-19T03:55:29+00:00",
+			"EventType":"Alert","LogEntry":{"@odata.id":"/redfish/v1/Systems/System_0/LogServices/EventLog/Entries/1674"},"Message":"The resource has been removed successfully.",
+			"MessageId":"ResourceEvent.1.2.ResourceRemoved","MessageSeverity":"OK","OriginOfCondition":{"@odata.id":"/redfish/v1/AccountService/Accounts/1"}}]}`,
+			driver.BMCEvent{ID: "ResourceEvent.1.2.ResourceRemoved", At: at, Severity: hardware.OK, Text: "The resource has been removed successfully."}},
+		"before MessageSeverity": {`{"Events":[{"EventType":"Alert","Severity":"Critical","EventTimestamp":"yesterday","Message":"Fan %1 of %2 failed","MessageArgs":["3","9"],
+			"MessageId":"X.1.0.Fan","OriginOfCondition":"/redfish/v1/Chassis/1"}]}`,
+			driver.BMCEvent{ID: "X.1.0.Fan", Severity: hardware.Critical, Text: "Fan 3 of 9 failed"}},
+		"arguments alone": {`{"Events":[{"MessageSeverity":"Warning","MessageId":"IANA.0.1.CPLD","MessageArgs":["CPLD_0",""],"Message":""}]}`,
+			driver.BMCEvent{ID: "IANA.0.1.CPLD", Severity: hardware.Warning, Text: "IANA.0.1.CPLD CPLD_0,"}},
+		"one of three says something": {`{"Events":[{"@odata.id":"/redfish/v1/EventService/Events/records/1"},{"Message":7},{"Message":"m","OriginOfCondition":[]}]}`,
+			driver.BMCEvent{Text: "m"}},
+	} {
+		list := d.PostedEvents([]byte(c.body))
+		if len(list) != 1 {
+			t.Errorf("%s: told %+v", name, list)
+			continue
+		}
+		got := list[0]
+		if got.Concerns != nil || got.ID != c.want.ID || !got.At.Equal(c.want.At) || got.Severity != c.want.Severity || got.Text != c.want.Text {
+			t.Errorf("%s: told %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// Of several systems behind one BMC an event is told to those that it may be of.
+func TestWhoseEventItIs(t *testing.T) {
+	list := newDriver(t, Options{}).PostedEvents([]byte(`{"Events":[{"Message":"m","OriginOfCondition":{"@odata.id":"/redfish/v1/Systems/blade1/Processors/CPU1"}}]}`))
+	if len(list) != 1 || list[0].Concerns == nil {
+		t.Fatalf("told %+v", list)
+	}
+	for id, want := range map[string]bool{"": true, "/redfish/v1/Systems/blade1": true, "/redfish/v1/Systems/blade1/": true, "/redfish/v1/Systems/blade10": false, "/redfish/v1/Systems/blade": false} {
+		if got := list[0].Concerns(&node.Document{DriverInfo: map[string]any{fieldSystem: id}}); got != want {
+			t.Errorf("a node with the system %q: %t", id, got)
+		}
+	}
+}
+
+// A post that is made up costs little: arguments that are named often, events without end, and what is no event.
+func TestEventsThatGrow(t *testing.T) {
+	d := newDriver(t, Options{})
+	body := `{"Events":[{"Message":"` + strings.Repeat("%1", 4000) + `","MessageArgs":["` + strings.Repeat("x", 8000) + `"]}]}`
+	if list := d.PostedEvents([]byte(body)); len(list) != 1 || len(list[0].Text) > mostMessage*mostArgument/2 {
+		t.Errorf("%d events, the first of %d bytes", len(list), len(list[0].Text))
+	}
+	if list := d.PostedEvents([]byte(`{"Events":[` + strings.Repeat(`{"Message":"m"},`, 900) + `{}]}`)); len(list) != driver.MostBMCEvents {
+		t.Errorf("%d events", len(list))
+	}
+	for _, junk := range []string{"", "junk", "[]", `{"Events":7}`, `{"MetricValues":[{}]}`, `{"Events":[null,7,"x",{}]}`} {
+		if list := d.PostedEvents([]byte(junk)); len(list) != 0 {
+			t.Errorf("%q tells %+v", junk, list)
+		}
+	}
+}
