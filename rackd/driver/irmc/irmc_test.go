@@ -128,6 +128,7 @@ type double struct {
 	on       bool
 	device   string
 	orders   []string
+	bodies   []string // of orders
 	lose     bool
 	fails    string
 	half     bool // the next order is carried out, and its answer breaks off
@@ -181,7 +182,7 @@ func (d *double) serve(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Status><Value>15</Value><Severity>Error</Severity><Error>%s</Error><Message>failed</Message></Status>", d.fails)
 		return
 	}
-	d.orders = append(d.orders, m[1])
+	d.orders, d.bodies = append(d.orders, m[1]), append(d.bodies, string(raw))
 	switch m[1] {
 	case "PowerOnCabinet":
 		d.on = true
