@@ -35,7 +35,8 @@ func TestFenceAgentAndRedfishtool(t *testing.T) {
 	fence := func(action string) string {
 		return run(t, "fence_redfish", "-a", host, "-u", port, "-l", "admin", "-p", "secret-word", "--ssl-insecure", "--systems-uri", systemPath, "-o", action)
 	}
-	for action, on := range map[string]bool{"on": true, "off": false} {
+	for _, action := range []string{"on", "off"} {
+		on := action == "on"
 		if out := fence(action); computer.On() != on {
 			t.Errorf("fence_redfish %s says %q, and the machine is on: %t", action, out, computer.On())
 		}

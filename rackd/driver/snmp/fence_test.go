@@ -28,7 +28,8 @@ func TestFenceAgentOfAPC(t *testing.T) {
 		}
 		return out.String()
 	}
-	for state, word := range map[driver.PowerState]string{driver.PowerOn: "ON", driver.PowerOff: "OFF"} {
+	for _, state := range []driver.PowerState{driver.PowerOn, driver.PowerOff} {
+		word := map[driver.PowerState]string{driver.PowerOn: "ON", driver.PowerOff: "OFF"}[state]
 		if err := d.SetPower(t.Context(), f, n, state); err != nil {
 			t.Fatal(err)
 		}
