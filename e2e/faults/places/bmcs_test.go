@@ -22,21 +22,33 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
-// moody says what becomes of a request to one of many bad BMCs: one answer in ten is late, lost, halved or given twice, or the BMC starts
-// again before it has done anything. One login in fifty is refused.
-func moody(seed uint64) func(*http.Request) vbmc.Spoilt {
+// moods are what has become of the requests to many bad BMCs.
+type moods [vbmc.Refused + 1]atomic.Int64
+
+// moody says what becomes of a request to one of them: one answer in ten is late, lost, halved or given twice, the request is dropped, or the
+// BMC starts again in place of the answer. Each BMC refuses one login after some, again and again.
+func (m *moods) moody(seed uint64) func(*http.Request) vbmc.Spoilt {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 20))
-	return func(r *http.Request) vbmc.Spoilt {
-		mu.Lock()
-		defer mu.Unlock()
-		if strings.Contains(r.URL.Path, "/Sessions") && r.Method == http.MethodPost && draw.IntN(50) == 0 {
-			return vbmc.Refused
+	logins, most := 0, 2+int(seed%4)
+	fate := func(r *http.Request) vbmc.Spoilt {
+		if strings.HasSuffix(r.URL.Path, "/Sessions") && r.Method == http.MethodPost {
+			if logins++; logins > most {
+				logins = 0
+				return vbmc.Refused
+			}
 		}
 		if draw.IntN(10) > 0 {
 			return vbmc.Sound
 		}
 		return vbmc.Late + vbmc.Spoilt(draw.IntN(int(vbmc.Refused-vbmc.Late)))
+	}
+	return func(r *http.Request) vbmc.Spoilt {
+		mu.Lock()
+		defer mu.Unlock()
+		how := fate(r)
+		m[how].Add(1)
+		return how
 	}
 }
 
@@ -99,10 +111,27 @@ func TestBadBMCs(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	var came moods
 	for i, m := range f.Members {
-		m.BMC.Faults.Spoil(moody(uint64(i)))
+		away := starting
+		if i%8 == 0 {
+			away = newFirmware
+		}
+		m.BMC.Faults.Away(away)
+		m.BMC.Faults.Spoil(came.moody(uint64(i)))
 	}
 	r.switchedOnce(t, all, f.Journal, victim)
+	t.Logf("of the requests to the BMCs %d were taken well, %d late, %d lost, %d halved, %d twice, %d dropped; BMCs started again after %d, and refused %d logins",
+		came[vbmc.Sound].Load(), came[vbmc.Late].Load(), came[vbmc.Lost].Load(), came[vbmc.Half].Load(), came[vbmc.Twice].Load(), came[vbmc.Dropped].Load(), came[vbmc.Reset].Load(), came[vbmc.Refused].Load())
+	for how := range came {
+		if came[how].Load() == 0 {
+			t.Errorf("no request had fate %d: the mix lacks it", how)
+		}
+	}
+	said, err := os.ReadFile(victim.log)
+	if err != nil || strings.Contains(string(said), "X-Auth-Token") {
+		t.Errorf("the log of a rackd holds the token of a session: %v", err)
+	}
 }
 
 // switchedOnce switches machines on, restarts them and switches them off. A rackd dies amid the restarts.

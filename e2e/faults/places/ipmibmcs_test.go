@@ -340,6 +340,11 @@ func TestBadIPMI(t *testing.T) {
 	}
 	t.Logf("of the datagrams to the BMCs %d were taken well, %d late, %d lost, %d halved, %d twice, %d dropped; BMCs started again at %d and after %d, and refused %d logins",
 		came[sound], came[late], came[lost], came[half], came[twice], came[dropped], came[startsNow], came[startsOn], came[refusal])
+	for kind, n := range came {
+		if n == 0 {
+			t.Errorf("no datagram had fate %d: the mix lacks it", kind)
+		}
+	}
 	said, err := os.ReadFile(victim.log)
 	if err != nil || strings.Contains(string(said), ipmiPassword) {
 		t.Errorf("the log of a rackd holds a password: %v", err)
