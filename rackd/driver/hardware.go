@@ -22,6 +22,8 @@ type Type struct {
 	Interfaces map[string][]Named
 	// Keeper keeps something of a node whichever interfaces it has; nil: nothing does. It leaves what the management keeps.
 	Keeper Keeper
+	// Periodic is what is done for the type's idle nodes from time to time, a line for each task.
+	Periodic []Periodic
 }
 
 // Hardware is what serves one node: one implementation for each kind.
@@ -46,6 +48,9 @@ func NewRegistry(types ...Type) (*Registry, error) {
 			if len(t.Interfaces[kind]) == 0 {
 				return nil, fmt.Errorf("hardware type %s has no %s interface", t.Name, kind)
 			}
+		}
+		if err := t.check(); err != nil {
+			return nil, err
 		}
 		for kind, impls := range t.Interfaces {
 			if !slices.Contains(node.InterfaceKinds, kind) {

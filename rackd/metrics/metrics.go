@@ -103,7 +103,7 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		powerReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_power_reads_total",
 			Help: "Reads of idle machines' power states, by result (ok, unreachable, denied, failed)."}, []string{"result"}),
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_task_runs_total",
-			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order, bmc-events) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
+			Help: "Runs of periodic tasks for idle nodes, by task (power, sensors, event-log, boot-order, bmc-events, and those of hardware types, as TYPE.NAME) and result (ok, unsupported, unreachable, denied, failed)."}, []string{"task", "result"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_bmc_events_total",
 			Help: "Events that BMCs told, for each node that they may be of, by way (stream, post), severity (ok, warning, critical, unknown) and result (shown: in the node's history, left_out: there were too many, failed: the bus was away)."}, []string{"way", "severity", "result"}),
 		agents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_agents_refused_total",

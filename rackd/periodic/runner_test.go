@@ -58,10 +58,15 @@ func (r *rack) Nodes() (ids []string) {
 	return ids
 }
 
-var registry = func() *driver.Registry {
+// rigType is a hardware type whose power tells accounts.
+func rigType(name string) driver.Type {
 	hw := drivertest.NewRig().Task(networkboot.IPXE()).Hardware
-	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: power{hw.Power()}}},
-		"management": {{Name: "m", Impl: hw.Management()}}, "boot": {{Name: "b", Impl: hw.Boot()}}, "deploy": {{Name: "d", Impl: hw.Deploy()}}}})
+	return driver.Type{Name: name, Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: power{hw.Power()}}},
+		"management": {{Name: "m", Impl: hw.Management()}}, "boot": {{Name: "b", Impl: hw.Boot()}}, "deploy": {{Name: "d", Impl: hw.Deploy()}}}}
+}
+
+var registry = func() *driver.Registry {
+	reg, err := driver.NewRegistry(rigType("t"))
 	if err != nil {
 		panic(err)
 	}
