@@ -59,17 +59,11 @@ type asked struct {
 	requests int    // of the power state at hand
 }
 
-// TestBadBMCs switches a thousand machines whose BMCs are bad, twenty without IRONYARD_CHAOS, while a rackd of two dies. Each request ends.
-// What was done of it was done once: no machine was switched or reset more often than it was asked for, and none less often
-// than was answered for.
-func TestBadBMCs(t *testing.T) {
-	size := 20
-	if os.Getenv("IRONYARD_CHAOS") != "" {
-		size = 1000
-	}
-	r := newRig(t)
+// lightFleet runs machines that have a BMC and no firmware, until the test ends.
+func lightFleet(t *testing.T, name string, size int, network string) *fleet.Fleet {
+	t.Helper()
 	c := fleet.Default
-	c.Name, c.Machines, c.Network, c.Light, c.BMCPort, c.AgentPort, c.Log = "bad", size, netip.MustParsePrefix("127.86.0.0/16"), true, 8743, 9798, slog.New(slog.DiscardHandler)
+	c.Name, c.Machines, c.Network, c.Light, c.BMCPort, c.AgentPort, c.Log = name, size, netip.MustParsePrefix(network), true, 8743, 9798, slog.New(slog.DiscardHandler)
 	f, err := fleet.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +83,19 @@ func TestBadBMCs(t *testing.T) {
 		done <- nil
 		t.Fatal(err)
 	}
+	return f
+}
+
+// TestBadBMCs switches a thousand machines whose BMCs are bad, twenty without IRONYARD_CHAOS, while a rackd of two dies. Each request ends.
+// What was done of it was done once: no machine was switched or reset more often than it was asked for, and none less often
+// than was answered for.
+func TestBadBMCs(t *testing.T) {
+	size := 20
+	if os.Getenv("IRONYARD_CHAOS") != "" {
+		size = 1000
+	}
+	r := newRig(t)
+	f := lightFleet(t, "bad", size, "127.86.0.0/16")
 	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s"}
 	r.start(t, spareName, spare, "", flags...)
 	victim := r.start(t, "bad-1", lane(0), "", flags...)
