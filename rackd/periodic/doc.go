@@ -1,5 +1,5 @@
-// Package periodic does for the idle nodes of this rackd what is due from time to time: each Task has an interval, a filter and one
-// function, and is added by one line: of rackd/daemon, or of a hardware type (driver.Type.Periodic).
+// Package periodic does for the idle nodes of this rackd what is due from time to time. Each Task has an interval, a filter and one
+// function. One line adds it: of rackd/daemon, or of a hardware type (driver.Type.Periodic).
 //
 // It may import protocol and rackd/driver; it declares what else it needs.
 // Invariants:

@@ -25,8 +25,8 @@ import (
 // moods are what has become of the requests to many bad BMCs.
 type moods [vbmc.Refused + 1]atomic.Int64
 
-// moody says what becomes of a request to one of them: one answer in ten is late, lost, halved or given twice, the request is dropped, or the
-// BMC starts again in place of the answer. Each BMC refuses one login after some, again and again.
+// moody says what becomes of a request to one of them. One in ten comes to grief: its answer is late, lost, halved or given twice, it is
+// dropped, or the BMC starts again in place of the answer. Each BMC refuses one login after some, again and again.
 func (m *moods) moody(seed uint64) func(*http.Request) vbmc.Spoilt {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 20))

@@ -46,8 +46,9 @@ func byHand(t *testing.T, info map[string]any, reset string) {
 	}
 }
 
-// TestPowerByHand switches machines by hand at their BMCs, under two rackds with the defaults of the power sync. One is told to force power: its
-// machines are brought back, once. The other one's stay as they are, and that goes on record. A node in maintenance is left alone.
+// TestPowerByHand switches machines by hand at their BMCs, under two rackds with the defaults of the power sync. One is told to force
+// power: its machines are brought back, once. The other one's stay as they are, and that goes on record. A node in maintenance is left
+// alone.
 func TestPowerByHand(t *testing.T) {
 	r := newRig(t)
 	f := lightFleet(t, "hand", 3, "127.87.0.0/16")
