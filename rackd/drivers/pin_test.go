@@ -173,3 +173,63 @@ func TestKeysOfBMCsArePinned(t *testing.T) {
 		})
 	}
 }
+
+// Without TLS a BMC shows no key, so that nothing tells it from a stranger: it is sent nothing, also where no validation came before, as after
+// a change of the address alone.
+func TestAPinWithoutTLSSendsNothing(t *testing.T) {
+	for _, c := range []struct {
+		driver, power, field string
+		info                 func(url, host, port string) map[string]any
+	}{
+		{"redfish", "redfish", "redfish_verify_ca", func(url, _, _ string) map[string]any {
+			return map[string]any{"redfish_address": url, "redfish_username": "admin", "redfish_password": "s3cret"}
+		}},
+		{"seamicro", "", "seamicro_verify_ca", func(url, _, _ string) map[string]any {
+			return map[string]any{"seamicro_api_endpoint": url + "/v2.0", "seamicro_username": "admin", "seamicro_password": "s3cret", "seamicro_server_id": "0/0"}
+		}},
+		{"msftocs", "", "msftocs_verify_ca", func(url, _, _ string) map[string]any {
+			return map[string]any{"msftocs_base_url": url, "msftocs_username": "admin", "msftocs_password": "s3cret", "msftocs_blade_id": "1"}
+		}},
+		{"idrac", "idrac-wsman", "drac_verify_ca", func(_, host, port string) map[string]any {
+			return map[string]any{"drac_address": host, "drac_port": port, "drac_protocol": "http", "drac_username": "admin", "drac_password": "s3cret"}
+		}},
+	} {
+		t.Run(c.driver, func(t *testing.T) {
+			var requests atomic.Int64
+			plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}))
+			t.Cleanup(plain.Close)
+			o := all
+			o.BMCs, o.BMCPace = outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, 1000
+			s, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close(t.Context()) })
+			host, port, _ := net.SplitHostPort(plain.Listener.Addr().String())
+			n := &node.Document{UUID: "b3d1", Name: "web1", Driver: c.driver, Interfaces: map[string]string{}, DriverInfo: c.info(plain.URL, host, port)}
+			if c.power != "" {
+				n.Interfaces["power"] = c.power
+			}
+			read := func() error {
+				hw, err := s.Resolve(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = hw.Power().PowerState(t.Context(), n)
+				return err
+			}
+			n.DriverInfo[c.field] = "false"
+			if err := read(); requests.Load() == 0 {
+				t.Fatalf("the way is not open: %v", err)
+			}
+			requests.Store(0)
+			n.DriverInfo[c.field] = node.PinKey
+			if err := read(); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "without TLS") || requests.Load() != 0 {
+				t.Errorf("%v after %d requests", err, requests.Load())
+			}
+		})
+	}
+}

@@ -36,6 +36,9 @@ type Trust struct {
 	Pins    *Pins
 	Node    *node.Document
 	Address string
+	// Plain: the BMC is reached without TLS, at what the field AddressField says.
+	Plain        bool
+	AddressField string
 }
 
 // pinnedBy is Account.PinnedBy.
@@ -60,6 +63,9 @@ func (t Trust) TLS() (*tls.Config, error) {
 		// The operator said so, on this node; many BMCs ship with nothing better.
 		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
 	case node.PinKey:
+		if t.Plain {
+			return nil, NoKey(t.Field, t.AddressField)
+		}
 		if t.Pins == nil {
 			return nil, fmt.Errorf("%s is %s, and this driver pins no keys: %w", t.Field, t.Verify, driver.ErrInvalid)
 		}

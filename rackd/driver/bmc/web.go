@@ -81,7 +81,8 @@ func (w Web) AccountName() string {
 
 // trust is how the certificate is checked.
 func (w Web) trust(o WebOptions) Trust {
-	return Trust{Verify: w.VerifyCA, Field: w.Fields.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: w.Node, Address: w.Address()}
+	return Trust{Verify: w.VerifyCA, Field: w.Fields.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: w.Node, Address: w.Address(),
+		Plain: w.Scheme != "https", AddressField: w.Fields.Address}
 }
 
 // Open returns a transport to the BMC, without any connection.

@@ -83,7 +83,8 @@ func (s *SCCI) with(ctx context.Context, n *node.Document, doing string, do func
 	if err != nil {
 		return fmt.Errorf("node %s: %s is no address: %w", n.Label(), fieldAddress, driver.ErrInvalid)
 	}
-	trust := bmc.Trust{Verify: bmc.VerifyCA(v.VerifyCA), Field: fieldVerifyCA, Folder: s.opts.CAFolder, Pins: s.opts.Shared.Pins, Node: n, Address: u.Host}
+	trust := bmc.Trust{Verify: bmc.VerifyCA(v.VerifyCA), Field: fieldVerifyCA, Folder: s.opts.CAFolder, Pins: s.opts.Shared.Pins, Node: n, Address: u.Host,
+		Plain: u.Scheme != "https", AddressField: fieldAddress}
 	sum := sha256.Sum256([]byte(strings.Join([]string{v.Address, v.User, v.Password, trust.Verify, n.DriverString(fieldAuth)}, "\x00")))
 	err = s.pool.Use(ctx, trust.Account(sum), func(context.Context) (*link, error) {
 		config, err := trust.TLS()

@@ -135,5 +135,6 @@ func (a account) sum() [32]byte {
 
 // trust is how the BMC's certificate is checked.
 func (a account) trust(o Options) bmc.Trust {
-	return bmc.Trust{Verify: a.verifyCA, Field: a.names.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: a.node, Address: a.endpoint}
+	return bmc.Trust{Verify: a.verifyCA, Field: a.names.VerifyCA, Folder: o.CAFolder, Pins: o.Shared.Pins, Node: a.node, Address: a.endpoint,
+		Plain: strings.HasPrefix(a.endpoint, "http://"), AddressField: a.names.Address}
 }

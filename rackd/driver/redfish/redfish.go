@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,9 +107,6 @@ func (d *Driver) Validate(n *node.Document) error {
 	}
 	if _, err := a.trust(d.pool.opts).TLS(); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
-	}
-	if a.verifyCA == node.PinKey && strings.HasPrefix(a.endpoint, "http://") {
-		return fmt.Errorf("node %s: %w", n.Label(), bmc.NoKey(a.names.VerifyCA, a.names.Address))
 	}
 	if err := a.placed(d.pool.opts.Networks); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
