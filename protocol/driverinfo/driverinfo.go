@@ -13,8 +13,11 @@ package driverinfo
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Info is what the rules see of a node.
@@ -59,9 +62,47 @@ func Wrong(reader, field, text, uuid string) string {
 	return ""
 }
 
+// Refusal says what is wrong with a value.
+type Refusal struct {
+	Why   string // in the words of validate
+	Value string
+}
+
+// longestShown bounds what Told shows of a value, in characters, and longestTold what it says, in bytes.
+const longestShown, longestTold = 60, 500
+
+// Told is Why for answers, logs and the audit: a long value is cut, and what stands before an @, as a user and a password do, is masked.
+func (r Refusal) Told() string {
+	shown := r.Value
+	if at := strings.LastIndexByte(shown, '@'); at >= 0 {
+		shown = "******" + shown[at:]
+	}
+	if chars := []rune(shown); len(chars) > longestShown {
+		shown = string(chars[:longestShown]) + "…"
+	}
+	why := r.Why
+	if shown != r.Value {
+		for _, as := range []string{strconv.Quote(r.Value), r.Value, strings.ToLower(r.Value), url.PathEscape(r.Value)} {
+			why = strings.ReplaceAll(why, as, quotedAs(as, r.Value, shown))
+		}
+	}
+	if len(why) > longestTold {
+		why = strings.ToValidUTF8(why[:longestTold], "") + "…"
+	}
+	return why
+}
+
+// quotedAs is shown in quotes, if as is how value is quoted.
+func quotedAs(as, value, shown string) string {
+	if as == strconv.Quote(value) {
+		return strconv.Quote(shown)
+	}
+	return shown
+}
+
 // NewlyWrong says what is wrong with the fields of n that differ from those before, as far as the interfaces read them.
 // interfaces are names by kind. except is a value that stands for one that is not told.
-func NewlyWrong(n Info, before map[string]any, interfaces map[string]string, except string) (wrong []string) {
+func NewlyWrong(n Info, before map[string]any, interfaces map[string]string, except string) (wrong []Refusal) {
 	for _, field := range slices.Sorted(maps.Keys(n.Fields)) {
 		known := rules[field]
 		if len(known) == 0 {
@@ -76,8 +117,9 @@ func NewlyWrong(n Info, before map[string]any, interfaces map[string]string, exc
 			if !readBy(r, n.Driver, interfaces) || r.reads != nil && !r.reads(n) {
 				continue
 			}
-			if why := r.wrong(field, said, n.UUID); why != "" && !slices.Contains(wrong, why) {
-				wrong = append(wrong, why)
+			why := r.wrong(field, said, n.UUID)
+			if why != "" && !slices.ContainsFunc(wrong, func(r Refusal) bool { return r.Why == why }) {
+				wrong = append(wrong, Refusal{why, said})
 			}
 		}
 	}
