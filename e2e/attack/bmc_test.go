@@ -157,7 +157,7 @@ func TestAStrangerTakesThePlaceOfABMC(t *testing.T) {
 	id := y.driven(ctx, t, b, "pinned", nil)
 	pinned := func(ctx context.Context) error {
 		n, err := y.operator.node(ctx, id)
-		if keys, _ := n.Internal["bmc_keys"].(string); err == nil && !strings.Contains(keys, "redfish_verify_ca") {
+		if keys := fmt.Sprint(n.Internal["driver_state"]); err == nil && !strings.Contains(keys, "redfish_verify_ca "+b.address) {
 			err = fmt.Errorf("no key is pinned: %v", n.Internal)
 		}
 		return err
@@ -218,8 +218,8 @@ func TestAStrangerTakesThePlaceOfABMC(t *testing.T) {
 			"an escaped path":         []any{set("/driver_info/redfish~1verify_ca", "pin"), set("/driver_info/redfish_verify_ca", "pin")},
 			"copied":                  []any{map[string]any{"op": "copy", "from": "/driver_info/redfish_verify_ca", "path": "/driver_info/ilo_verify_ca"}},
 			"moved":                   []any{map[string]any{"op": "move", "from": "/driver_info/redfish_verify_ca", "path": "/driver_info/ilo_verify_ca"}},
-			"the internals":           []any{set("/driver_internal_info/pinned_since", "9999999999")},
-			"the internals' keys":     []any{set("/driver_internal_info/bmc_keys", "")},
+			"the internals":           []any{set("/driver_internal_info/bmc_keys_since", "9999999999")},
+			"the internals' keys":     []any{set("/driver_internal_info/driver_state", map[string]any{})},
 			"by another driver":       []any{set("/driver", "fake-hardware")},
 			"the place of the secret": []any{map[string]any{"op": "move", "from": "/driver_info/redfish_password", "path": "/driver_info/ilo_password"}},
 		} {
@@ -235,7 +235,7 @@ func TestAStrangerTakesThePlaceOfABMC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fmt.Sprint(before.Internal["pinned_since"], before.DriverInfo) != fmt.Sprint(after.Internal["pinned_since"], after.DriverInfo) {
+			if fmt.Sprint(before.Internal, before.DriverInfo) != fmt.Sprint(after.Internal, after.DriverInfo) {
 				done = append(done, fmt.Sprintf("%s %s: %d", who, name, status))
 			}
 			asked()

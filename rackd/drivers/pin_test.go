@@ -174,8 +174,8 @@ func TestKeysOfBMCsArePinned(t *testing.T) {
 	}
 }
 
-// Without TLS a BMC shows no key, so that nothing tells it from a stranger: it is sent nothing, also where no validation came before, as after
-// a change of the address alone.
+// Without TLS a BMC shows no key, so that nothing tells it from a stranger: it is sent nothing. No validation comes before a request after
+// a change of the address.
 func TestAPinWithoutTLSSendsNothing(t *testing.T) {
 	for _, c := range []struct {
 		driver, power, field string
