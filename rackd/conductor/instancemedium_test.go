@@ -19,6 +19,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // byInstanceMedia is a machine whose instance reads media from rackds: what the fact says, else the node's document.
@@ -166,6 +167,15 @@ func TestMediaOfAnInstance(t *testing.T) {
 			later(func(*node.Document) {})
 			answers("by the document", b, true)
 			later(func(n *node.Document) { n.Name, n.InstanceUUID = "second", "another" })
+			s.lose(2)
+			answers("when the site has lost it", b, true)
+			s.lose(1000)
+			if _, open, err := b.InstanceDrive(t.Context(), nodeA, driveCode); err != nil {
+				t.Error(err)
+			} else if _, err := open(); !errors.Is(err, view.ErrDriveLost) {
+				t.Errorf("a config drive that does not come back: %v", err)
+			}
+			s.lose(0)
 			answers("of a node that was renamed, and is another instance's", b, true)
 			later(func(n *node.Document) {
 				n.Name, n.InstanceUUID = "first", "i"

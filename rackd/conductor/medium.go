@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/networkdata"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -16,6 +17,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/view"
 )
 
 // MediumOrder is what the medium of one boot holds.
@@ -164,10 +166,23 @@ func (c *Conductor) InstanceDrive(ctx context.Context, id, code string) (sum str
 	return sum, func() ([]byte, error) { return c.readDrive(ctx, n, key, work, sum, instance, name) }, nil
 }
 
+// The site's store forgets a config drive after a while (bus.DrivesMaxAge), or loses it, and central writes it again once a rackd misses it.
+// A BMC that reads waits so long for that: some ask once only.
+const (
+	driveAgain   = 20 * time.Second
+	driveLookFor = time.Second
+)
+
 // readDrive reads an instance's config drive from the site's store, and makes it for the instance and the name that it was made for first.
 // The work stands in the node's document, which is central's.
 func (c *Conductor) readDrive(ctx context.Context, n *node.Document, key *seal.Key, work, sum, instance, name string) ([]byte, error) {
 	sealed, err := c.cfg.Documents.ConfigDrive(ctx, work)
+	for end := time.Now().Add(driveAgain); errors.Is(err, view.ErrDriveLost) && time.Now().Before(end); {
+		if err := driver.Pause(ctx, driveLookFor); err != nil {
+			return nil, err
+		}
+		sealed, err = c.cfg.Documents.ConfigDrive(ctx, work)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the config drive: %w", err)
 	}

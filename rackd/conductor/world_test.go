@@ -177,6 +177,13 @@ func (s *shelf) ConfigDrive(_ context.Context, name string) (string, error) {
 	return testKey.Seal(seal.Label{Kind: seal.SentDrive, Of: nodeA, Work: s.works[nodeA].Doc.Root()}, name), nil
 }
 
+// lose has the next so many readings of a config drive find none.
+func (s *shelf) lose(readings int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lostDrives = readings
+}
+
 func (s *shelf) tell(id string) {
 	for _, c := range s.watch {
 		c.NodeChanged(id)
