@@ -253,7 +253,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.stock = images{r.cache, c.Rack.bases(), c.Rack.furtherFaces(), imageCodes{c.Keys, c.Group}, r.partners}
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
-		r.media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members,
+		r.media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members, r.groups.Serves,
 			func(m mediaweb.Medium) error { return mediaweb.Check(r.mediaConfig(), m) }}
 		cc.Media = r.media
 		cc.Leases = &r.leases

@@ -30,6 +30,7 @@ type mediaServer struct {
 	secure  string // by TLS; empty: not served so
 	keys    *seal.Keyring
 	members func() []bus.Member
+	serves  standsIn
 	// check says why no medium can be made.
 	check func(m mediaweb.Medium) error
 }
@@ -74,10 +75,10 @@ func (s mediaServer) CheckInstance(n *node.Document, load bootorder.Load) error 
 	return err
 }
 
-// Served implements runner.Media.
-func (s mediaServer) Served(base string) bool {
+// Served implements runner.Media. A rackd that serves no node of the group knows no medium of theirs.
+func (s mediaServer) Served(base, group string) bool {
 	return base == s.base || base == s.secure && base != "" || slices.ContainsFunc(s.members(), func(m bus.Member) bool {
-		return strings.TrimRight(m.BootURL, "/") == base || m.BootTLSURL != "" && strings.TrimRight(m.BootTLSURL, "/") == base
+		return s.serves(m.Group, group) && (strings.TrimRight(m.BootURL, "/") == base || m.BootTLSURL != "" && strings.TrimRight(m.BootTLSURL, "/") == base)
 	})
 }
 

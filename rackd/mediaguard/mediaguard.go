@@ -48,7 +48,7 @@ type Nodes interface {
 type Media interface {
 	Base() string
 	TLSBase() string
-	Served(base string) bool
+	Served(base, group string) bool
 	InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error)
 }
 
@@ -112,7 +112,7 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 // due reports whether the node's media have to be looked after now.
 func (g *guard) due(n *node.Document) bool {
 	at := n.InstanceFiles[node.FileMediumAt]
-	if at == "" || at != n.DriverString("external_http_url") && !g.media.Served(at) {
+	if at == "" || at != n.DriverString("external_http_url") && !g.media.Served(at, n.Group) {
 		return true
 	}
 	g.mu.Lock()
@@ -148,7 +148,7 @@ type server struct {
 
 func (s server) Base() string            { return s.m.Base() }
 func (s server) TLSBase() string         { return s.m.TLSBase() }
-func (s server) Served(base string) bool { return s.m.Served(base) }
+func (s server) Served(base string) bool { return s.m.Served(base, s.n.Group) }
 func (s server) InstanceURL(base, work string, part driver.InstancePart) (string, error) {
 	return s.m.InstanceURL(base, s.n.Group, s.n.UUID, work, part)
 }

@@ -32,12 +32,13 @@ func (b *boot) ReadyInstance(context.Context, *driver.Task) error { return nil }
 func (b *boot) InstanceMedium(*node.Document, map[string]string) (bootorder.Load, bool) {
 	return bootorder.Load{}, true
 }
+func (*boot) DriveNames(*node.Document, map[string]string) (string, string)      { return "", "" }
 func (b *boot) InstanceMedia(*node.Document, map[string]string) (string, string) { return "w", "" }
 func (b *boot) DriveNames(*node.Document, map[string]string) (string, string)    { return "", "" }
 func (b *boot) DesertedInstance(*driver.Task) bool                               { return false }
 func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	b.kept++
-	if url, err := t.Media.InstanceURL(t.Media.Base(), "w", driver.InstanceBoot); err != nil || url != "http://here/g/n/w/boot" {
+	if url, err := t.Media.InstanceURL(t.Media.Base(), "w", driver.InstanceBoot); err != nil || url != "http://here/"+t.Node.Group+"/n/w/boot" {
 		return errors.New("the URL is " + url)
 	}
 	if b.puts {
@@ -46,6 +47,8 @@ func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	}
 	return errors.Join(t.Fence.Check(), b.err)
 }
+
+var _ driver.InstanceMediumMaker = &boot{}
 
 type rack struct {
 	lines []string
@@ -74,9 +77,9 @@ func (r *rack) TellLog(_ context.Context, _ *node.Document, o *hardware.Observat
 
 type media struct{}
 
-func (media) Base() string            { return "http://here" }
-func (media) TLSBase() string         { return "" }
-func (media) Served(base string) bool { return base == "http://here" }
+func (media) Base() string                   { return "http://here" }
+func (media) TLSBase() string                { return "" }
+func (media) Served(base, group string) bool { return base == "http://here" && group == "g" }
 func (media) InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error) {
 	return strings.Join([]string{base, group, node, work, string(part)}, "/"), nil
 }
@@ -142,6 +145,11 @@ func TestWhenItLooks(t *testing.T) {
 		}
 		if b.kept != 5 {
 			t.Errorf("%d looks where the rackd has gone", b.kept-3)
+		}
+		moved := active("http://here")
+		moved.Group = "another"
+		if err := task.Do(t.Context(), moved, hw); err != nil || b.kept != 6 {
+			t.Errorf("%d looks where the node has come to another group: %v", b.kept-5, err)
 		}
 	})
 }

@@ -18,8 +18,8 @@ type Media interface {
 	// TLSBase is the base URL by TLS, for firmware; empty: there is none.
 	TLSBase() string
 	URL(base, group, node, root string, boot uint64) (string, error)
-	// Served reports whether a live rackd serves media at a base.
-	Served(base string) bool
+	// Served reports whether a live rackd serves media of a group's nodes at a base.
+	Served(base, group string) bool
 	// CheckInstance says why the medium of an instance cannot be made of its files.
 	CheckInstance(n *node.Document, load bootorder.Load) error
 	// InstanceURL is the URL of a medium of the instance that a work has deployed.
@@ -90,6 +90,9 @@ func (p publisher) Withdraw() {
 	defer p.r.mu.Unlock()
 	p.r.medium = nil
 }
+
+// Served implements driver.Media.
+func (p publisher) Served(base string) bool { return p.Media.Served(base, p.r.node.Group) }
 
 // InstanceURL implements driver.Media.
 func (p publisher) InstanceURL(base, work string, part driver.InstancePart) (string, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -404,24 +403,27 @@ func (i Interface) putMissing(ctx context.Context, t *driver.Task, list []hardwa
 	if err != nil {
 		return fmt.Errorf("node %s: the addresses of the instance's media: %w", t.Node.Label(), err)
 	}
-	if !missing(t.Node, list, s.shown, at, path.Base(text)) {
+	if !missing(t.Node, list, s.shown, at, text) {
 		return nil
 	}
 	return i.put(ctx, t, at, work, part, s.kind)
 }
 
-// missing reports whether drives of a type lack one of the instance's media, of that file name. Where all that are full hold what others
-// have put in, that stays.
-func missing(n *node.Document, list []hardware.Media, shown []string, at, name string) bool {
-	others := false
+// missing reports whether drives of a type lack one of the instance's media, which is at text, below at. Where all that are full hold what
+// others have put in, that stays. A ramdisk's medium of rackd's that was left there, or one by a code of before, answers no more.
+func missing(n *node.Document, list []hardware.Media, shown []string, at, text string) bool {
+	others, ended := false, false
+	path := text[max(strings.Index(text, madeFor(n)), 0):]
 	for _, d := range list {
 		switch {
 		case !isOf(d, shown) || !d.Inserted:
-		case strings.Contains(d.Image, madeFor(n)) && path.Base(d.Image) == name:
-			return !strings.HasPrefix(d.Image, strings.TrimRight(at, "/")+madeFor(n)) // else it is at a rackd that has gone
-		case !strings.Contains(d.Image, madeFor(n)):
+		case strings.HasPrefix(d.Image, strings.TrimRight(at, "/")) && strings.Contains(d.Image, path):
+			return false
+		case strings.Contains(d.Image, madeFor(n)):
+			ended = true // or it is at a rackd that has gone
+		default:
 			others = true
 		}
 	}
-	return !others
+	return ended || !others
 }

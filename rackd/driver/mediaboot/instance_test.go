@@ -308,6 +308,8 @@ func TestInstanceMediaAreKept(t *testing.T) {
 		"one of them, served elsewhere": {lives, map[int]string{0: other(lives, cd)}, []string{"insert disk " + other(lives, stick)}, ""},
 		"its rackd has gone":            {gone, map[int]string{0: other(gone, cd), 1: other(gone, stick)}, []string{"insert disk " + stick, "insert cdrom " + cd}, "http://192.0.2.5:8080"},
 		"never told":                    {"", map[int]string{}, []string{"insert disk " + stick, "insert cdrom " + cd}, "http://192.0.2.5:8080"},
+		"a ramdisk's that was left":     {"http://192.0.2.5:8080", map[int]string{0: "http://192.0.2.5:8080/media/5f0c/secret1/boot.iso", 1: stick}, []string{"insert cdrom " + cd}, ""},
+		"codes of another group":        {"http://192.0.2.5:8080", map[int]string{0: strings.Replace(cd, "secret", "other", 1), 1: strings.Replace(stick, "secret", "other", 1)}, []string{"insert disk " + stick, "insert cdrom " + cd}, ""},
 		"an operator's CD":              {"http://192.0.2.5:8080", map[int]string{0: "http://o/tools.iso", 1: stick}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
