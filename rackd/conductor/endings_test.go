@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -311,6 +312,7 @@ type ending struct {
 	outOfBand bool          // the inspection
 	abort     time.Duration // after the beginning; 0: not
 	dies      time.Duration // the owner, after the beginning
+	before    bool          // … which was of a program that notes no instance that it makes boot
 	noOff     bool          // disable_power_off
 	unclean   bool          // the node does without automated cleaning
 	stuck     bool          // the BMC takes no order of power
@@ -431,6 +433,14 @@ func perform(t *testing.T, e ending) (*stage, *shelf) {
 	if e.dies > 0 {
 		time.Sleep(e.dies)
 		kill()
+		if e.before {
+			s.mu.Lock()
+			w := *s.works[nodeA]
+			w.Doc.Checkpoint.Facts = maps.Clone(w.Doc.Checkpoint.Facts)
+			delete(w.Doc.Checkpoint.Facts, driver.FactPrepared)
+			s.works[nodeA] = &w
+			s.mu.Unlock()
+		}
 		_, kill = begin("b")
 	}
 	if e.abort > 0 {

@@ -58,6 +58,8 @@ var ways = map[string]func(w wayOut, e *ending){
 	"abort, shown when it has ended": func(w wayOut, e *ending) { e.abort, e.later = w.inStep, true },
 	"abort of a step that fails":     func(w wayOut, e *ending) { e.abort, e.uncut, e.fails = w.inStep, w.step, w.step },
 	"takeover, then abort":           func(w wayOut, e *ending) { e.dies, e.abort = w.inStep, 10*time.Second },
+	"takeover from a program of before the note, then failure": func(w wayOut, e *ending) { e.fails, e.dies, e.before = w.step, w.inStep, true },
+	"takeover from a program of before the note, then abort":   func(w wayOut, e *ending) { e.dies, e.abort, e.before = w.inStep, 10*time.Second, true },
 }
 
 // deaths are the places of an end at which its rackd dies.

@@ -326,8 +326,8 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 	return steps, err
 }
 
-// renew takes up what a request has changed of how the node's machine is reached and may be switched: driver_info and
-// disable_power_off. Central takes such changes while an inspection waits, and in a hold. The rest was fixed when the flow began.
+// renew takes up what a request has changed of how the node's machine is reached and may be switched: driver_info, which
+// key of its BMC is trusted, and disable_power_off. Central takes such changes while an inspection waits, and in a hold. The rest was fixed when the flow began.
 func (r *Runner) renew() {
 	n := r.deps.Documents.Node(r.node.UUID)
 	if r.task == nil || n == nil || n == r.renewed || n.Revision < r.renewed.Revision || n.Group != r.node.Group || n.Driver != r.node.Driver {
@@ -340,6 +340,7 @@ func (r *Runner) renew() {
 	}
 	now := *r.task.Node
 	now.DriverInfo, now.DisablePowerOff = maps.Clone(open.DriverInfo), open.DisablePowerOff
+	now.PinnedSince, now.Kept = open.PinnedSince, open.Kept // a BMC with another key, which an operator has let in
 	r.showSecrets(&now)
 	r.task.Node, r.renewed = &now, n
 	r.seeWay()
