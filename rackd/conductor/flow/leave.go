@@ -49,14 +49,7 @@ func (p Parting) keptMedium(t *driver.Task) string {
 // TakesBackInstance reports whether d's flow, if it ends without an instance, takes back the boot of one: of that which it has made ready.
 // A rebuild that has booted the ramdisk takes back that of the instance before, which is given up.
 func TakesBackInstance(d *work.Document, t *driver.Task) bool {
-	return MakesBootInstance(d, t.Facts) || d.Flow() == work.Rebuild && t.Facts[driver.FactBooted] != ""
-}
-
-// MakesBootInstance reports whether d's flow has made the machine boot its instance, or was about to. A rackd of an older program that had
-// the work before has noted what the machine boots, and no more.
-func MakesBootInstance(d *work.Document, facts map[string]string) bool {
-	deploys := d.Flow() == work.Deploy || d.Flow() == work.Rebuild
-	return facts[driver.FactPrepared] != "" || deploys && facts[driver.FactBoot] == driver.BootInstance
+	return t.Facts[driver.FactPrepared] != "" || d.Flow() == work.Rebuild && t.Facts[driver.FactBooted] != ""
 }
 
 // The places where a rackd may die while it leaves a machine; the detail is VERB/INTERFACE.STEP.

@@ -72,7 +72,7 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 	switch {
 	case l.State == provision.Active: // nothing was sent to the machine, whose instance runs
 		return nil
-	case facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "" && !flow.MakesBootInstance(&r.doc, facts):
+	case facts[driver.FactBooted] == "" && facts[driver.FactReadied] == "" && facts[driver.FactPrepared] == "":
 		if endsService {
 			l.State, l.Target = provision.Active, provision.NoState
 		}
@@ -143,7 +143,7 @@ func (r *Runner) leaveMachine(ctx context.Context, l *work.Leaving, handsOff err
 
 // instanceLeft says, of a machine that cannot be touched, what it may have of an instance that is not to be; empty: nothing.
 func (r *Runner) instanceLeft() string {
-	if !flow.MakesBootInstance(&r.doc, r.doc.Checkpoint.Facts) {
+	if r.doc.Checkpoint.Facts[driver.FactPrepared] == "" {
 		return ""
 	}
 	return ", and boot the instance that was not deployed, whose medium or volume it may have"

@@ -140,11 +140,15 @@ func (r *Runner) inheritTouch(steps []flow.Step) {
 	}
 }
 
-// inheritReadied notes that an owner before may have made the machine's boot into the ramdisk ready. It goes by the list in the
+// inheritReadied notes that an owner before may have made the machine's boot into the ramdisk ready, or into the instance. It goes by the list in the
 // checkpoint, for this rackd may lack the step that ran.
 func (r *Runner) inheritReadied() {
 	cp := &r.doc.Checkpoint
 	if cp.Step != "" && cp.Phase != work.Ended && cp.Index < len(cp.Plan) && cp.Plan[cp.Index].Boots {
 		cp.Facts[driver.FactReadied] = "yes"
+	}
+	// A rackd of an older program notes what a deploy makes the machine boot, and not that it is about to.
+	if deploys := r.doc.Flow() == work.Deploy || r.doc.Flow() == work.Rebuild; deploys && cp.Facts[driver.FactBoot] == driver.BootInstance {
+		cp.Facts[driver.FactPrepared] = "yes"
 	}
 }
