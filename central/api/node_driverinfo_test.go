@@ -39,6 +39,9 @@ func TestDriverInfoIsJudgedWhenSet(t *testing.T) {
 			{patched(set("driver", `"ipmi"`), set("management_interface", `"ipmitool"`), set("power_interface", `"ipmitool"`), set("driver_info/snmp_port", `"abc"`)), ""}}},
 		"what was there stays": {"snmp", `{"ipmi_port":"abc"}`, "", []step{
 			{patched(set("driver", `"ipmi"`), set("management_interface", `"ipmitool"`), set("power_interface", `"ipmitool"`)), ""}, {patched(set("driver_info/ipmi_address", `"192.0.2.1"`)), ""}}},
+		"a number that was there stays, in a document that is sent whole": {"snmp", `{"ipmi_port":70000,"ipmi_username":"u"}`, "", []step{
+			{patched(set("driver", `"ipmi"`), set("management_interface", `"ipmitool"`), set("power_interface", `"ipmitool"`)), ""},
+			{patched(set("driver_info", `{"ipmi_port":70000,"ipmi_address":"192.0.2.1"}`)), ""}, {patched(set("driver_info", `{"ipmi_port":70001}`)), `ipmi_port "70001" is out of range`}}},
 		"a mask stands for what is there": {"ipmi", `{"ipmi_hex_kg_key":"00ff"}`, "", []step{{patched(set("driver_info/ipmi_hex_kg_key", `"******"`)), ""}, {patched(set("driver_info/ipmi_hex_kg_key", `"zz"`)), "ipmi_hex_kg_key is not hexadecimal"}}},
 		"a host by its URI": {"libvirt", `{"libvirt_uri":"qemu+ssh://host.example/system"}`, "", []step{{patched(set("driver_info/libvirt_uri", `"qemu+tcp://host.example/system"`)), `libvirt_uri is "qemu+tcp://host.example/system": give`},
 			{patched(set("driver_info/libvirt_host_key", `"AAAA"`)), "libvirt_host_key is no public key"}, {patched(set("driver_info/libvirt_private_key", `"hush"`)), "libvirt_private_key is no private key in PEM without a passphrase"},
