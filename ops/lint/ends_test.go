@@ -161,6 +161,7 @@ var ends = map[string]end{
 	"rackd/answer/answer.go heardOf tries again":                   {"hearWithin", "503 of the request"},
 	"rackd/conductor/conductor.go reportEnded tries again":         {"none: each minute until central has heard; after a failure at the next look at the node", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/flow/power.go awaitPower tries again":         {"limit", "last_error"},
+	"rackd/conductor/medium.go readDrive tries again":              {"driveAgain", "log; the BMC's request gets a 503"},
 	"rackd/conductor/idle.go tellIdle tries again":                 {"none: again with the next read of the machine", "log, at the begin, each trouble.Remind and at the end"},
 	"rackd/conductor/runner/awaited.go goesOn tries again":         {"limit of the node's state, from when the step first waited", "log, at the begin, each trouble.Remind and at the end; last_error"},
 	"rackd/conductor/runner/checkpoint.go refreshPast tries again": {"lagWithin", "log"},

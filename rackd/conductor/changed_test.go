@@ -15,8 +15,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Central takes changes of driver_info, with a new pin of the BMC's key, and of disable_power_off beside some flows that wait, inspections among them. The flow
-// goes on with what they say, on each rackd that has it, and so does its end.
+// Central takes changes of driver_info, with a new pin of the BMC's key, and of disable_power_off beside some flows that wait. Inspections
+// are among them. The flow goes on with what they say, on each rackd that has it, and so does its end.
 func TestAChangedNodeIsTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string

@@ -166,7 +166,7 @@ func (c *Conductor) InstanceDrive(ctx context.Context, id, code string) (sum str
 	return sum, func() ([]byte, error) { return c.readDrive(ctx, n, key, work, sum, instance, name) }, nil
 }
 
-// The site's store forgets a config drive after a while (bus.DrivesMaxAge), or loses it, and central writes it again once a rackd misses it.
+// The site's store forgets a config drive after a while (bus.DrivesMaxAge), or loses it. Central writes it again once a rackd misses it.
 // A BMC that reads waits so long for that: some ask once only.
 const (
 	driveAgain   = 20 * time.Second

@@ -140,8 +140,8 @@ func (r *Runner) inheritTouch(steps []flow.Step) {
 	}
 }
 
-// inheritReadied notes that an owner before may have made the machine's boot into the ramdisk ready, or into the instance. It goes by the list in the
-// checkpoint, for this rackd may lack the step that ran.
+// inheritReadied notes that an owner before may have made the machine's boot into the ramdisk ready, or into the instance.
+// It goes by the list in the checkpoint, for this rackd may lack the step that ran.
 func (r *Runner) inheritReadied() {
 	cp := &r.doc.Checkpoint
 	if cp.Step != "" && cp.Phase != work.Ended && cp.Index < len(cp.Plan) && cp.Plan[cp.Index].Boots {

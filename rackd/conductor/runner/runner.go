@@ -327,7 +327,8 @@ func (r *Runner) prepare() ([]flow.Step, error) {
 }
 
 // renew takes up what a request has changed of how the node's machine is reached and may be switched: driver_info, which
-// key of its BMC is trusted, and disable_power_off. Central takes such changes while an inspection waits, and in a hold. The rest was fixed when the flow began.
+// key of its BMC is trusted, and disable_power_off. Central takes such changes while an inspection waits, and in a hold. The rest was fixed
+// when the flow began.
 func (r *Runner) renew() {
 	n := r.deps.Documents.Node(r.node.UUID)
 	if r.task == nil || n == nil || n == r.renewed || n.Revision < r.renewed.Revision || n.Group != r.node.Group || n.Driver != r.node.Driver {
