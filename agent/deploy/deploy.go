@@ -75,15 +75,8 @@ func (e *ParamError) FaultType() string { return "InvalidCommandParamsError" }
 func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, report func(agentapi.Progress)) (agentapi.PrepareImageResult, error) {
 	var none agentapi.PrepareImageResult
 	info := p.ImageInfo
-	switch info.ImageType {
-	case "", agentapi.ImageWholeDisk, "whole-disk-image":
-		info.Partitions = nil
-	case agentapi.ImagePartition:
-		if err := checkPartitions(info); err != nil {
-			return none, err
-		}
-	default:
-		return none, &ParamError{fmt.Sprintf("image %s is of type %q: give whole-disk or partition", info.ID, info.ImageType)}
+	if err := checkType(&info); err != nil {
+		return none, err
 	}
 	h, err := hints.Parse(info.RootDeviceHints)
 	if err != nil {
@@ -127,6 +120,18 @@ func (d *Deployer) Prepare(ctx context.Context, p agentapi.PrepareImageParams, r
 	d.root = target
 	d.Log.Info("image written", "image", info.ID, "disk", target.Name, "bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
 	return agentapi.PrepareImageResult{RootDevice: target.Name, RootUUID: id, Written: written}, nil
+}
+
+// checkType refuses an image of another type, and partitions that cannot be. An image of a whole disk has none.
+func checkType(info *agentapi.ImageInfo) error {
+	switch info.ImageType {
+	case "", agentapi.ImageWholeDisk, "whole-disk-image":
+		info.Partitions = nil
+		return nil
+	case agentapi.ImagePartition:
+		return checkPartitions(*info)
+	}
+	return &ParamError{fmt.Sprintf("image %s is of type %q: give whole-disk or partition", info.ID, info.ImageType)}
 }
 
 // decide waits for the machine's disks and says what becomes of each. An image needs a disk that fits.

@@ -179,34 +179,45 @@ func (d *Deployer) partitioned(ctx context.Context, info agentapi.ImageInfo, tar
 			return none, err
 		}
 	}
-	w := &partitioning{d: d, out: out, layout: l, kept: want.PreserveEphemeral, noted: &noted{Disk: out, writes: map[int64][]byte{}}}
+	w := newPartitioning(d, out, l, want.PreserveEphemeral)
 	written, err := w.write(ctx, info, drive, report)
 	if err != nil {
 		return none, w.undo(err)
 	}
-	name := target.Name
+	result, err := w.complete(ctx, target, want)
+	if err != nil {
+		return none, err
+	}
+	result.Written = written
+	d.Log.Info("partition image written", "image", info.ID, "disk", target.Name, "table", l.kind, "partitions", len(l.want), "root_uuid", w.root.UUID,
+		"bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
+	return result, nil
+}
+
+// complete makes the ephemeral partition's file system on a disk whose table is written. It closes the disk, and remembers it.
+func (w *partitioning) complete(ctx context.Context, target agentapi.Disk, want *agentapi.Partitions) (agentapi.PrepareImageResult, error) {
+	var none agentapi.PrepareImageResult
+	d, name := w.d, target.Name
 	// The image's mkfs opens the disk by this name. While the disk is held the name means no other one.
 	held, err := d.hold(ctx, target)
 	if err != nil {
 		return none, w.undo(err)
 	}
 	defer held.Close()
-	if err := out.Close(); err != nil {
+	if err := w.out.Close(); err != nil {
 		return none, err
 	}
 	if want.EphemeralMB > 0 && !want.PreserveEphemeral {
-		if err := d.formatEphemeral(ctx, name, l, w.root, want.EphemeralFormat); err != nil {
+		if err := d.formatEphemeral(ctx, name, w.layout, w.root, want.EphemeralFormat); err != nil {
 			return none, err
 		}
 	}
 	uuids := &agentapi.PartitionUUIDs{Partitions: map[string]string{}, Root: w.root.UUID, ESP: w.espUUID}
-	for role, p := range l.places {
+	for role, p := range w.layout.places {
 		uuids.Partitions[role] = deviceOf(name, p.Number)
 	}
 	d.root, d.partitions = target, uuids
-	d.Log.Info("partition image written", "image", info.ID, "disk", name, "table", l.kind, "partitions", len(l.want), "root_uuid", w.root.UUID,
-		"bytes", written.DoneBytes, "seconds", written.Seconds, "mb_per_s", written.MBPerSec)
-	return agentapi.PrepareImageResult{RootDevice: name, RootUUID: w.root.UUID, Written: written, PartitionUUIDs: uuids}, nil
+	return agentapi.PrepareImageResult{RootDevice: name, RootUUID: w.root.UUID, PartitionUUIDs: uuids}, nil
 }
 
 // partitioning is the work on one disk.
@@ -220,6 +231,10 @@ type partitioning struct {
 
 	root    filesystem.Found
 	espUUID string
+}
+
+func newPartitioning(d *Deployer, out *disk.Disk, l layout, kept bool) *partitioning {
+	return &partitioning{d: d, out: out, layout: l, kept: kept, noted: &noted{Disk: out, writes: map[int64][]byte{}}}
 }
 
 // area is the partition that is for something.
@@ -257,20 +272,33 @@ func (w *partitioning) write(ctx context.Context, info agentapi.ImageInfo, drive
 	// The image goes first: nothing of the disk is touched before it is known to fit and to be there.
 	written, err = w.d.write(ctx, info, &watched{root.Part, w.empty}, report)
 	if small, is := errors.AsType[*image.TooSmallError](err); is {
-		size := fmt.Sprint((small.ImgBytes + mib - 1) / mib)
-		if small.AtLeast {
-			size = "more than " + size
-		}
-		err = &ParamError{fmt.Sprintf("Root partition is too small for requested image. Image virtual size: %s MB, Root size: %d MB", size, root.Size()/mib)}
+		err = rootTooSmall(small.ImgBytes, small.AtLeast, root.Size())
 	}
 	if err != nil {
 		return written, err
 	}
-	if w.root, err = filesystem.Identify(root); err != nil || w.root.Kind != filesystem.Ext && w.root.Kind != filesystem.XFS {
-		return written, &image.FormatError{Image: info.ID, Reason: fmt.Sprintf("it is no partition image that this agent can make boot: it has to begin with a file system of kind ext2, ext3, ext4 or xfs (%s): %v",
-			w.root.Kind, err)}
+	if err := w.judge(info.ID); err != nil {
+		return written, err
 	}
 	return written, w.finish(drive)
+}
+
+// rootTooSmall says it in Ironic's words.
+func rootTooSmall(imageBytes int64, atLeast bool, root int64) error {
+	size := fmt.Sprint((imageBytes + mib - 1) / mib)
+	if atLeast {
+		size = "more than " + size
+	}
+	return &ParamError{fmt.Sprintf("Root partition is too small for requested image. Image virtual size: %s MB, Root size: %d MB", size, root/mib)}
+}
+
+// judge looks which file system the image has brought.
+func (w *partitioning) judge(id string) (err error) {
+	if w.root, err = filesystem.Identify(w.area(forRoot)); err != nil || w.root.Kind != filesystem.Ext && w.root.Kind != filesystem.XFS {
+		return &image.FormatError{Image: id, Reason: fmt.Sprintf("it is no partition image that this agent can make boot: it has to begin with a file system of kind ext2, ext3, ext4 or xfs (%s): %v",
+			w.root.Kind, err)}
+	}
+	return nil
 }
 
 // watched is the root partition. Before the first write to it the rest of the disk is emptied.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -120,8 +119,7 @@ func TestPartitionsOfADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range l.places {
-			said, _ := exec.Command("blkid", "-p", "-o", "value", "-s", "TYPE", "-O", fmt.Sprint(p.Start), "-S", fmt.Sprint(p.Size), path).Output()
-			if kind := strings.TrimSpace(string(said)); kind != c.want[p.Number-1] {
+			if kind := blkid(path, p.Start, p.Size); kind != c.want[p.Number-1] {
 				t.Errorf("%s: partition %d is %q, want %q", name, p.Number, kind, c.want[p.Number-1])
 			}
 			holds := func(want []byte) bool {

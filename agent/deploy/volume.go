@@ -59,7 +59,7 @@ func (d *Deployer) ExportVolume(ctx context.Context, rules hints.Rules, node str
 		return none, err
 	}
 	defer held.Close()
-	if err := d.emptied(ctx, dev, false); err != nil {
+	if err := d.unused(ctx, dev); err != nil {
 		return none, err
 	}
 	at, err := localAddress(asker)

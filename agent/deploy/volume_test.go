@@ -23,7 +23,7 @@ func TestExportVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &plug{}
-	d.Target, d.exported = p, exported{"one", agentapi.Disk{Name: path}}
+	d.Target, d.exported = p, exported{id: "one", disk: agentapi.Disk{Name: path}}
 	asker := netip.MustParseAddr("127.0.0.1")
 	args := agentapi.ExportVolumeArgs{Initiator: "iqn.2026-11.org.example:m", User: "m", Secret: "twelve-or-more"}
 	got, err := d.ExportVolume(t.Context(), hints.Rules{MinBytes: 1}, "0F5AB8C4", args, asker)

@@ -53,6 +53,17 @@ func TestDeployByISCSI(t *testing.T) {
 	}
 }
 
+// The same Debian as by the deploy interface direct, by BIOS and by UEFI. The agent lays the disk out, and rackd writes the root partition.
+func TestPartitionImageByISCSI(t *testing.T) {
+	needsTime(t)
+	for name, want := range map[string][]string{
+		"part-0": {"firmware bios", "root /dev/vda4 ext4", "root=UUID=", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "part-instance"},
+		"part-1": {"firmware uefi", "root /dev/vda5 ext4", "root=UUID=", "label efi-part /dev/vda1 vfat", "label ephemeral0 /dev/vda2 ext4", "label swap1 /dev/vda3 swap", "part-instance"},
+	} {
+		t.Run(name, func(t *testing.T) { partitionImage(t, name, byISCSI, want) })
+	}
+}
+
 // The rackd that writes dies in the middle. The other one ends its session, goes on, and the instance boots.
 func TestWriterByISCSIDies(t *testing.T) {
 	needsTime(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/partitionimage"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -19,6 +20,13 @@ func TestPartitionImage(t *testing.T) {
 	if os.Getenv("IRONYARD_HARDWARE") != "1" {
 		t.Skip("writes a real Debian twice; set IRONYARD_HARDWARE=1")
 	}
+	partitionImage(t, "part-0", nil, []string{"firmware bios", "root /dev/vda4 ext4", "root=UUID=", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "part-instance"})
+}
+
+// partitionImage deploys a Debian to a machine, rebuilds it and takes it down. Its first system says all of want on its console, and the
+// second finds what the first has left.
+func partitionImage(t *testing.T, name string, change func(*operator.Machine), want []string) {
+	t.Helper()
 	ctx := limit(t, 25*time.Minute)
 	image, err := partitionimage.Build(ctx, partitionCache, partitionimage.Debian)
 	if err != nil {
@@ -26,7 +34,7 @@ func TestPartitionImage(t *testing.T) {
 	}
 	served(t, image)
 	o := theRack.Operator
-	id := enrolled(ctx, t, "part-0", nil)
+	id := enrolled(ctx, t, name, change)
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +45,8 @@ func TestPartitionImage(t *testing.T) {
 		if err := o.Set(ctx, id, "/instance_info", info); err != nil {
 			t.Fatal(err)
 		}
-		console := consoleFromNow(t, "part-0")
+		console := consoleFromNow(t, name)
+		began := time.Now()
 		if err := o.Ask(ctx, id, verb, map[string]any{"meta_data": map[string]any{"hostname": "part-instance"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -52,26 +61,22 @@ func TestPartitionImage(t *testing.T) {
 			}
 			said.WriteString(line + "\n")
 			if strings.Contains(line, partitionimage.Up) {
+				t.Logf("%s: %s, %.0f s from the request to the instance's words", name, verb, time.Since(began).Seconds())
 				return said.String()
 			}
 		}
 	}
 	said := instance("active")
-	for _, want := range []string{"firmware bios", "root /dev/vda4 ext4", "root=UUID=", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "part-instance"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the instance does not say %q:\n%s", want, said)
+	for _, w := range want {
+		if !strings.Contains(said, w) {
+			t.Errorf("the instance does not say %q:\n%s", w, said)
 		}
 	}
 	info["preserve_ephemeral"] = true
 	if said := instance("rebuild"); !strings.Contains(said, "kept by the first instance") {
 		t.Errorf("the ephemeral partition did not survive the rebuild:\n%s", said)
 	}
-	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
-		t.Fatal(err)
-	}
+	undeployed(ctx, t, id)
 }
 
 // served puts an image where the rack gets its images from.

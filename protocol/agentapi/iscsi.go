@@ -12,6 +12,8 @@ type StartISCSIParams struct {
 	Image ImageInfo `json:"ironyard_image"`
 	// ImageBytes is the size of the disk in the image; 0: not known yet.
 	ImageBytes int64 `json:"ironyard_image_bytes,omitempty"`
+	// ConfigDrive is that of FinishISCSIParams where the image is a partition image: its size says where the root partition lies.
+	ConfigDrive string `json:"ironyard_configdrive,omitempty"`
 	// Initiator is the one name that may log in; the others are the names and secrets of CHAP, for one session.
 	Initiator    string `json:"ironyard_initiator"`
 	User         string `json:"ironyard_user"`
@@ -28,10 +30,14 @@ type StartISCSIResult struct {
 	Disk string `json:"ironyard_disk"`
 	Port int    `json:"ironyard_port"`
 	LUN  int    `json:"ironyard_lun"`
+	// RootOffset and RootBytes say where the root partition of a partition image lies. Both are 0 for an image of a whole disk.
+	RootOffset int64 `json:"ironyard_root_offset,omitempty"`
+	RootBytes  int64 `json:"ironyard_root_bytes,omitempty"`
 }
 
 // FinishISCSIParams are the params of iscsi.ironyard_finish, which ends the target, makes the partition table fit the disk,
-// adds the config drive, and reads back both. Its result is a PrepareImageResult.
+// adds the config drive, and reads back both. Around a partition image it makes the other partitions and the table. Its result is a
+// PrepareImageResult.
 type FinishISCSIParams struct {
 	// Disk is that of the StartISCSIResult.
 	Disk        string `json:"disk"`

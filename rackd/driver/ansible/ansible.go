@@ -223,8 +223,13 @@ func (p *Plays) filesOf(n *node.Document) (f files, err error) {
 	return f, err
 }
 
-// CanWrite implements direct.Writer: what an image may be is the playbook's to say.
-func (*Plays) CanWrite(driver.DiskImage) error { return nil }
+// CanWrite implements direct.Writer: what the image of a whole disk may be is the playbook's to say.
+func (*Plays) CanWrite(_ driver.DiskImage, partition bool) error {
+	if partition {
+		return errors.New("the image is a partition image, and this deploy interface writes whole disks only: use deploy_interface direct or iscsi")
+	}
+	return nil
+}
 
 // closing is how long Close waits for the playbooks that it has killed.
 const closing = time.Second

@@ -90,7 +90,7 @@ func TestTheAgentIsToldOfChangedVolumes(t *testing.T) {
 // noting is a writer that notes what the agent would be told.
 type noting struct{ info *agentapi.ImageInfo }
 
-func (n *noting) CanWrite(driver.DiskImage) error { return nil }
+func (n *noting) CanWrite(driver.DiskImage, bool) error { return nil }
 
 func (n *noting) WriteImage(_ context.Context, _ *driver.Task, o Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
 	*n.info = o.Info(driver.DiskImage{})

@@ -20,8 +20,9 @@ type Order struct {
 
 // Writer brings an image onto the machine's disk in a way of its own.
 type Writer interface {
-	// CanWrite refuses a whole-disk image that cannot be written in this way, with the reason. Empty fields are not known yet.
-	CanWrite(driver.DiskImage) error
+	// CanWrite refuses an image that cannot be written in this way, with the reason. Empty fields are not known yet. A partition image
+	// holds a file system and no disk.
+	CanWrite(i driver.DiskImage, partition bool) error
 	// WriteImage brings the write forward. It is the run of a step that may be re-attached, so the step's handle is its own.
 	WriteImage(ctx context.Context, t *driver.Task, o Order) (agentapi.PrepareImageResult, driver.Outcome, error)
 }
@@ -34,10 +35,7 @@ func (i Interface) canWrite(n *node.Document, img image, known driver.DiskImage)
 	if i.by == nil {
 		return nil
 	}
-	if img.partitions != nil {
-		return fmt.Errorf("node %s: the image is a partition image, and this deploy interface writes whole disks only: use deploy_interface direct: %w", n.Label(), driver.ErrInvalid)
-	}
-	if err := i.by.CanWrite(known); err != nil {
+	if err := i.by.CanWrite(known, img.partitions != nil); err != nil {
 		return fmt.Errorf("node %s: %w: %w", n.Label(), err, driver.ErrInvalid)
 	}
 	return nil
@@ -62,6 +60,11 @@ func (i Interface) byWriter(ctx context.Context, t *driver.Task, img image) (dri
 		return out, err
 	}
 	wrote(t, written)
+	if img.partitions != nil {
+		if err := i.partitionUUIDs(ctx, t, written); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
 	return out, nil
 }
 

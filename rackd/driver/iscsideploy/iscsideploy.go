@@ -1,10 +1,12 @@
 // Package iscsideploy is the deploy interface "iscsi": the agent makes the machine's disk an iSCSI target for this rackd alone, and
-// rackd writes the image to it. All other steps are those of "direct".
+// rackd writes the image to it. A partition image goes to where the agent has laid out its root partition. All other steps are those of
+// "direct".
 //
 // It may import rackd/driver, rackd/driver/direct, rackd/iscsi and protocol. Invariants:
 //   - Nothing is written outside of a run of the step. Each run is short; the session stays open for the next one, and for
 //     abandoned at most.
 //   - The fence is asked before each run writes, and again every fenceEvery. A successor's target ends this one's session first.
+//   - Nothing is written outside of the range that the agent names for a partition image.
 //   - The first MiB is written last, after all else was flushed and read back. Until then the disk does not boot.
 //   - What the handle calls done was flushed to the disk before, and is of the image that the handle names. A resumed write compares
 //     it too, by reading it back.
@@ -115,7 +117,7 @@ func (w *Writer) close(work string, t *transfer) {
 var _ direct.Writer = (*Writer)(nil)
 
 // CanWrite implements direct.Writer.
-func (*Writer) CanWrite(i driver.DiskImage) error {
+func (*Writer) CanWrite(i driver.DiskImage, _ bool) error {
 	if i.Format == diskformat.QCOW2 && i.Compression != "" {
 		return fmt.Errorf("the image is a qcow2 file within %s, which the deploy interface iscsi cannot read out of order: give a qcow2 file, whose clusters may be compressed, or use deploy_interface direct", i.Compression)
 	}

@@ -255,6 +255,13 @@ func (r *run) export(ctx context.Context, src source, img agentapi.ImageInfo) (*
 	id := uuid.NewString()
 	p := agentapi.StartISCSIParams{IQN: "iqn.2008-10.org.openstack:" + id, PortalPort: r.w.set.Port, WipeDiskMetadata: r.h.Done == 0, Image: img, ImageBytes: src.size(),
 		Initiator: "iqn.2026-11.dev.ironyard:" + uuid.NewString(), User: "rackd-" + id, Secret: secret(), TargetUser: "agent-" + id, TargetSecret: secret()}
+	partition := img.ImageType == agentapi.ImagePartition
+	if partition {
+		var err error
+		if p.ConfigDrive, err = r.t.ConfigDrive(ctx); err != nil {
+			return nil, fmt.Errorf("node %s: get the config drive: %w", n.Label(), err)
+		}
+	}
 	command := r.t.WorkID + "/iscsi/" + id
 	cmd, err := r.t.Agent.Call(ctx, r.t.Fence, command, agentapi.CmdStartISCSI, p)
 	if err != nil {
@@ -263,6 +270,9 @@ func (r *run) export(ctx context.Context, src source, img agentapi.ImageInfo) (*
 	var got agentapi.StartISCSIResult
 	if err := json.Unmarshal(cmd.Result, &got); err != nil || got.Disk == "" || got.Port == 0 {
 		return nil, fmt.Errorf("node %s: the agent does not say which disk it exports and how (%v). It is not Ironyard's: use deploy_interface direct with it", n.Label(), err)
+	}
+	if partition && got.RootBytes == 0 {
+		return nil, fmt.Errorf("node %s: its agent does not say where the root partition lies, so it is older than this rackd: build the ramdisk again (ironyard ramdisk build)", n.Label())
 	}
 	if r.h.Done > 0 && got.Disk != r.h.Disk { // a disk that was wiped has a new name in any case
 		if r.h.Again == agains {
@@ -291,6 +301,12 @@ func (r *run) connect(ctx context.Context, src source, p agentapi.StartISCSIPara
 		return nil, r.unreached(ctx, err)
 	}
 	tr := newTransfer(s, d, src)
+	if got.RootBytes != 0 {
+		if err := tr.within(got.RootOffset, got.RootBytes); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("node %s: %w", r.t.Node.Label(), err)
+		}
+	}
 	tr.image, tr.device, tr.command, tr.resume = r.h.Image, got.RootDevice, command, r.h.Done
 	what := fmt.Sprintf("disk %s is exported to this rackd", got.RootDevice)
 	if tr.resume > 0 {

@@ -29,10 +29,12 @@ import (
 // agent exports a file by tgtd, as the ramdisk's agent does with a disk by the kernel's target.
 type agent struct {
 	driver.Agent
-	t      *testing.T
-	disk   string // file
-	name   string // of the disk, as the agent calls it
-	block  int    // bytes of the disk's sectors; 0: 512
+	t     *testing.T
+	disk  string // file
+	name  string // of the disk, as the agent calls it
+	block int    // bytes of the disk's sectors; 0: 512
+	// root is where the agent has laid out the root partition of a partition image.
+	root   struct{ at, size int64 }
 	target *iscsitest.Tgt
 	orders []string
 	starts []agentapi.StartISCSIParams
@@ -76,10 +78,14 @@ func (a *agent) Call(_ context.Context, f driver.Fence, id, name string, params 
 		}
 		port := json.Number(u.Port())
 		n, _ := port.Int64()
-		return answer(agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: "/dev/vda", Disk: a.name, Port: int(n), LUN: 1})
+		return answer(agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: "/dev/vda", Disk: a.name, Port: int(n), LUN: 1, RootOffset: a.root.at, RootBytes: a.root.size})
 	case agentapi.FinishISCSIParams:
 		a.finish = p
-		return answer(agentapi.PrepareImageResult{RootDevice: "/dev/vda", RootUUID: "id"})
+		done := agentapi.PrepareImageResult{RootDevice: "/dev/vda", RootUUID: "id"}
+		if a.root.size > 0 {
+			done.PartitionUUIDs = &agentapi.PartitionUUIDs{Root: "root", ESP: "esp"}
+		}
+		return answer(done)
 	case agentapi.StopISCSIParams:
 		return answer("stopped")
 	}
@@ -379,7 +385,8 @@ func TestValidate(t *testing.T) {
 		"qcow2":             {map[string]any{"image_source": "http://i/os", "image_disk_format": "qcow2", "image_compression": "none"}, ""},
 		"what is not said":  {map[string]any{"image_source": "http://i/os.qcow2.gz"}, ""},
 		"packed qcow2":      {map[string]any{"image_source": "http://i/os", "image_disk_format": "qcow2", "image_compression": "gz"}, "within gzip"},
-		"a partition image": {map[string]any{"image_source": "http://i/os", "image_type": "partition", "root_gb": 1}, "writes whole disks only"},
+		"a partition image": {map[string]any{"image_source": "http://i/os", "image_type": "partition", "root_gb": 1}, ""},
+		"one without root":  {map[string]any{"image_source": "http://i/os", "image_type": "partition"}, "instance_info.root_gb"},
 		"none":              {nil, "no image_source"},
 	} {
 		r.Node.InstanceInfo = map[string]any{"image_checksum": strings.Repeat("ab", 32)}

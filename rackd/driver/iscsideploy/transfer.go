@@ -30,6 +30,11 @@ type transfer struct {
 	end     *time.Timer // closes it when the step does not go on
 	command string      // id of the agent's command that exported the disk
 
+	// base is where on the disk the image begins, and room what it may fill.
+	base, room int64
+	// partition: the image is a partition's, and says nothing of the disk's sectors.
+	partition bool
+
 	image  string // its ID
 	device string // the agent's name of the disk
 	off    int64  // of the image, read so far
@@ -55,11 +60,20 @@ type slot struct {
 }
 
 func newTransfer(s *iscsi.Session, d *iscsi.Disk, src source) *transfer {
-	t := &transfer{session: s, disk: d, src: src, begun: time.Now(), saved: time.Now(), samples: newSamples(d.Size()), ring: make([]slot, depth)}
+	t := &transfer{session: s, disk: d, room: d.Size(), src: src, begun: time.Now(), saved: time.Now(), samples: newSamples(d.Size()), ring: make([]slot, depth)}
 	for i := range t.ring {
 		t.ring[i].buf = make([]byte, iscsi.Largest)
 	}
 	return t
+}
+
+// within has the image written to a range of the disk, which is its root partition.
+func (t *transfer) within(at, size int64) error {
+	if at <= 0 || size <= 0 || at%t.disk.Block() != 0 || size%t.disk.Block() != 0 || size > t.disk.Size() || at > t.disk.Size()-size {
+		return fmt.Errorf("the agent says that the root partition has %d bytes from %d on, and the disk that it exports has %d bytes in blocks of %d", size, at, t.disk.Size(), t.disk.Block())
+	}
+	t.base, t.room, t.partition = at, size, true
+	return nil
 }
 
 func (t *transfer) close() {
@@ -113,11 +127,11 @@ func (t *transfer) padded(n int64) int64 {
 
 func (t *transfer) compare(ctx context.Context, k sample) error {
 	got := make([]byte, t.padded(k.n))
-	if err := t.disk.Read(ctx, got, k.off); err != nil {
+	if err := t.disk.Read(ctx, got, t.base+k.off); err != nil {
 		return fmt.Errorf("reading disk %s back: %w", t.device, err)
 	}
 	if !t.samples.fits(k, got) {
-		return &differentError{t.device, k.off, k.n}
+		return &differentError{t.device, t.base + k.off, k.n}
 	}
 	return nil
 }
@@ -136,8 +150,11 @@ func (t *transfer) piece(ctx context.Context) error {
 		return t.judged(err)
 	}
 	off, size := t.off, max(int64(n), zero)
-	if off+size > t.disk.Size() {
-		return fmt.Errorf("disk %s is too small: it has %d bytes, the image more than that; choose another disk (root device hints) or a smaller image", t.device, t.disk.Size())
+	if off+size > t.room && t.partition {
+		return fmt.Errorf("Root partition is too small for requested image. Image virtual size: more than %d MB, Root size: %d MB: give a larger root_gb", t.room>>20, t.room>>20)
+	}
+	if off+size > t.room {
+		return fmt.Errorf("disk %s is too small: it has %d bytes, the image more than that; choose another disk (root device hints) or a smaller image", t.device, t.room)
 	}
 	t.off += size
 	if zero > 0 {
@@ -164,7 +181,7 @@ func (t *transfer) piece(ctx context.Context) error {
 	}
 	whole := s.buf[:t.padded(int64(n))]
 	clear(whole[n:])
-	if s.on, err = t.disk.Write(whole, off); err != nil {
+	if s.on, err = t.disk.Write(whole, t.base+off); err != nil {
 		return err
 	}
 	t.next = (t.next + 1) % len(t.ring)
@@ -183,6 +200,9 @@ func (t *transfer) fits() error {
 
 // fitsIn does so for an image of that size.
 func (t *transfer) fitsIn(size int64) error {
+	if t.partition {
+		return nil
+	}
 	if err := sectors.Fit(bytes.NewReader(t.head), size, t.device, t.disk.Block()); err != nil {
 		return fmt.Errorf("image %s: %w", t.image, err)
 	}
@@ -236,7 +256,7 @@ func (t *transfer) zeros(ctx context.Context, off, n int64) error {
 func (t *transfer) makeZeros(ctx context.Context) error {
 	off, n := t.zero.off, t.zero.n
 	t.zero.n = 0
-	if err := t.disk.Zero(ctx, off, min(t.padded(n), t.disk.Size()-off)); err != nil {
+	if err := t.disk.Zero(ctx, t.base+off, min(t.padded(n), t.room-off)); err != nil {
 		return fmt.Errorf("zeroing disk %s: %w", t.device, err)
 	}
 	return nil
@@ -285,7 +305,7 @@ func (t *transfer) ends(ctx context.Context) error {
 func (t *transfer) seal(ctx context.Context) error {
 	head := append(t.head, make([]byte, t.padded(int64(len(t.head)))-int64(len(t.head)))...)
 	for off := 0; off < len(head); off += iscsi.Largest {
-		p, err := t.disk.Write(head[off:min(off+iscsi.Largest, len(head))], int64(off))
+		p, err := t.disk.Write(head[off:min(off+iscsi.Largest, len(head))], t.base+int64(off))
 		if err == nil {
 			err = p.Wait(ctx)
 		}
@@ -298,12 +318,12 @@ func (t *transfer) seal(ctx context.Context) error {
 	}
 	got := make([]byte, len(head))
 	for off := 0; off < len(head); off += iscsi.Largest {
-		if err := t.disk.Read(ctx, got[off:min(off+iscsi.Largest, len(got))], int64(off)); err != nil {
+		if err := t.disk.Read(ctx, got[off:min(off+iscsi.Largest, len(got))], t.base+int64(off)); err != nil {
 			return fmt.Errorf("reading disk %s back: %w", t.device, err)
 		}
 	}
 	if !bytes.Equal(got, head) {
-		return &differentError{t.device, 0, int64(len(head))}
+		return &differentError{t.device, t.base, int64(len(head))}
 	}
 	return nil
 }
