@@ -17,7 +17,8 @@ import (
 type flight struct {
 	sum    checksum
 	from   supplier
-	copy   bool // for a copy
+	size   int64 // of the image in bytes, as its registry's manifest says; 0: nothing says it
+	copy   bool  // for a copy
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end; err is valid from then on
 	err    error
@@ -39,7 +40,7 @@ func (c *Cache) join(ctx context.Context, sum checksum, src Source) *flight {
 		c.metrics.shared.Inc()
 		return f
 	}
-	f := &flight{sum: sum, from: src.supplier(), copy: src.copying, waiters: 1, done: make(chan struct{})}
+	f := &flight{sum: sum, from: src.supplier(), size: src.size, copy: src.copying, waiters: 1, done: make(chan struct{})}
 	if c.entries[id] != nil { // came in since the caller looked
 		f.cancel = func() {}
 		close(f.done)
@@ -136,6 +137,12 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 		return 0, err
 	}
 	defer body.Close()
+	if f.size > 0 && announced >= 0 && announced != f.size {
+		return 0, fmt.Errorf("%w: its server announces %d bytes of %s, and its manifest says %d; push the image again", ErrChecksum, announced, show(f.from.url), f.size)
+	}
+	if announced < 0 && f.size > 0 {
+		announced = f.size
+	}
 	if announced > 0 { // refuse early what will not fit
 		if err := c.reserve(f, announced); err != nil {
 			return 0, err
@@ -156,6 +163,9 @@ func (c *Cache) download(ctx context.Context, f *flight, known *address) (size i
 	buf := make([]byte, 1<<20)
 	for {
 		n, readErr := in.Read(buf)
+		if announced >= 0 && size+int64(n) > announced { // other images are not evicted for it
+			return 0, fmt.Errorf("%w: %s sends more than the %d bytes that it has announced", ErrChecksum, show(f.from.url), announced)
+		}
 		if n > 0 {
 			if err := c.reserve(f, size+int64(n)); err != nil {
 				return 0, err

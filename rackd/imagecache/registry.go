@@ -33,7 +33,7 @@ func (c *Cache) pick(ctx context.Context, src Source) (Source, checksum, error) 
 				ErrChecksum, show(src.URL), sum.algo, sum.value, said.algo, said.value)
 		}
 	}
-	src.URL = blob.URL
+	src.URL, src.size = blob.URL, blob.Size
 	return src, sum, nil
 }
 

@@ -30,6 +30,8 @@ type Source struct {
 	// Given is the ID of the image that the work which asks was given for this source before, by this rackd or
 	// another. Then the address is not asked when that image is here.
 	Given string
+	// size is what a registry's manifest says, in bytes; 0: nothing.
+	size int64
 	// copying: it is another rackd's cache, for a copy that no work here has asked for yet.
 	copying bool
 }

@@ -53,6 +53,8 @@ type Blob struct {
 	URL string // of the very content, for Open
 	// Algorithm is sha256 or sha512; Checksum is lower-case hex.
 	Algorithm, Checksum string
+	// Size is what the manifest says, in bytes; 0: nothing.
+	Size int64
 }
 
 // Parse reads oci://host[:port]/name, with :tag or @digest behind it; without both the tag is latest.
@@ -121,6 +123,15 @@ func credential(authorization string) auth.Credential {
 	return auth.EmptyCredential
 }
 
+// mismatch is what the library says where a registry's header names another digest than the one that was asked for, or than that of the
+// content. It has no type for that.
+const mismatch = "digest mismatch in "
+
+// otherContent says that a registry does not give what was asked for by its digest.
+func otherContent(ref registry.Reference) error {
+	return fmt.Errorf("%w: registry %s gives something else for %s:%s than what has that digest", ErrRefused, ref.Registry, ref.Repository, ref.Reference)
+}
+
 var query = regexp.MustCompile(`\?[^"\s]*`)
 
 // said puts an error of the library into the words of this package.
@@ -144,6 +155,9 @@ func said(ref registry.Reference, err error) error {
 			return fmt.Errorf("%w: %s for %s", ErrRefused, text, ref.Repository)
 		}
 		return fmt.Errorf("%s for %s", text, ref.Repository)
+	}
+	if strings.Contains(err.Error(), mismatch) {
+		return otherContent(ref)
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		return fmt.Errorf("%w: registry %s asks for a user and a password; set image_pull_secret", ErrRefused, ref.Registry)

@@ -394,6 +394,8 @@ func TestRegistryThatLies(t *testing.T) {
 			w.Header().Set("Docker-Content-Digest", "sha256:"+asked)
 			w.Header().Set("Content-Length", "1000000000")
 			io.WriteString(w, "{")
+		case strings.HasSuffix(r.URL.Path, "size"):
+			io.WriteString(w, `{"layers":[{"digest":"sha256:`+asked+`","size":-5}]}`)
 		case strings.HasSuffix(r.URL.Path, "nodigest"):
 			io.WriteString(w, `{"layers":[{"digest":"../../../x"}]}`)
 		case r.Header.Get("Authorization") == "":
@@ -408,9 +410,10 @@ func TestRegistryThatLies(t *testing.T) {
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
 	c := &Client{HTTP: &http.Client{Transport: tr}, Plain: []string{host}}
-	for tag, words := range map[string]string{"@sha256:" + asked: "", ":large": "1000000000", ":nodigest": "digest"} {
-		if _, err := c.Resolve(t.Context(), "oci://"+host+"/os"+tag, "", ""); err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("%s: %v", tag, err)
+	for tag, words := range map[string]string{"@sha256:" + asked: "gives something else for os:sha256:", ":size": "has -5 bytes", ":large": "1000000000", ":nodigest": "digest"} {
+		_, err := c.Resolve(t.Context(), "oci://"+host+"/os"+tag, "", "")
+		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want a refusal that says %q", tag, err, words)
 		}
 	}
 	if _, err := c.Resolve(t.Context(), "oci://"+host+"/os:away", "", basic); err == nil || elsewhere != "" || strings.Contains(err.Error(), "s3cret") {

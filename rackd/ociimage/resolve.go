@@ -36,6 +36,7 @@ var preference = []string{"qcow2", "qemu", "raw", "applehv"}
 type entry struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      digest.Digest     `json:"digest"`
+	Size        int64             `json:"size"`
 	Annotations map[string]string `json:"annotations"`
 	Platform    struct {
 		Architecture string `json:"architecture"`
@@ -80,7 +81,7 @@ func (c *Client) Resolve(ctx context.Context, address, arch, authorization strin
 		return Blob{}, err
 	}
 	return Blob{URL: Scheme + "://" + ref.Registry + "/" + ref.Repository + "@" + layer.Digest.String(),
-		Algorithm: layer.Digest.Algorithm().String(), Checksum: layer.Digest.Encoded()}, nil
+		Algorithm: layer.Digest.Algorithm().String(), Checksum: layer.Digest.Encoded(), Size: layer.Size}, nil
 }
 
 // read gets an index or a manifest, compared with its digest.
@@ -97,7 +98,7 @@ func (c *Client) read(ctx context.Context, ref registry.Reference, authorization
 	}
 	text, err := content.ReadAll(body, desc)
 	if errors.Is(err, content.ErrMismatchedDigest) || errors.Is(err, content.ErrTrailingData) {
-		return d, fmt.Errorf("%w: registry %s gives another manifest for %s:%s than the one with that digest", ErrRefused, ref.Registry, ref.Repository, ref.Reference)
+		return d, otherContent(ref)
 	}
 	if err != nil {
 		return d, said(ref, err)
@@ -158,6 +159,9 @@ func only(ref registry.Reference, d document, disk string) (entry, error) {
 	}
 	if err := d.Layers[0].Digest.Validate(); err != nil {
 		return entry{}, fmt.Errorf("%w: the file of %s has no usable digest: %w", ErrReference, at, err)
+	}
+	if d.Layers[0].Size < 0 {
+		return entry{}, fmt.Errorf("%w: the manifest of %s says that its file has %d bytes", ErrReference, at, d.Layers[0].Size)
 	}
 	return d.Layers[0], nil
 }
