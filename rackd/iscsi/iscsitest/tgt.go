@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,26 @@ func (g *Tgt) Kill() {
 	for _, suffix := range []string{"", ".lock"} {
 		_ = os.Remove("/var/run/tgtd/socket." + g.control + suffix)
 	}
+}
+
+// Processor is the processor time that tgtd has used so far.
+func (g *Tgt) Processor() time.Duration {
+	g.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	// Behind the name, which is in brackets: the 12th and the 13th field are ticks of a hundredth of a second (proc(5)).
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 func (g *Tgt) admin(args string) {
