@@ -132,4 +132,6 @@ type Media struct {
 	Types    []string `json:"media_types"`
 	Inserted bool     `json:"inserted"`
 	Image    string   `json:"image"`
+	// Problem is why the machine cannot read the image, as the BMC says; empty: it says nothing. It stays in rackd.
+	Problem string `json:"-"`
 }

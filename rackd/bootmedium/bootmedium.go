@@ -103,7 +103,11 @@ func (l *Loader) Image(c Contents) (*Image, error) {
 	v.add(kernelPath, []part{{c.Kernel, 0, c.Kernel.Size}})
 	v.add(ramdiskPath, []part{{c.Ramdisk, 0, c.Ramdisk.Size}})
 	v.bios, v.esp = l.bios, l.esp
-	return v.layOut()
+	m, err := v.layOut()
+	if err == nil {
+		m.needs = c.Kernel.Size + c.Ramdisk.Size
+	}
+	return m, err
 }
 
 // LoadersParam is the word that GRUB adds to the kernel's command line.
@@ -133,6 +137,7 @@ func grubMenu(params []string) ([]byte, error) {
 type Image struct {
 	parts []placed
 	size  int64
+	needs int64
 }
 
 // part is a stretch of a source.
@@ -150,6 +155,9 @@ type placed struct {
 
 // Size of the image in bytes.
 func (m *Image) Size() int64 { return m.size }
+
+// Needs is how many bytes at least are read of the image by a machine that boots from it.
+func (m *Image) Needs() int64 { return m.needs }
 
 // ReadAt implements io.ReaderAt.
 func (m *Image) ReadAt(p []byte, off int64) (n int, err error) {

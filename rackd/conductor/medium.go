@@ -26,6 +26,8 @@ type MediumOrder struct {
 	State  provision.State
 	Load   bootorder.Load
 	BootID string // empty: the medium is an instance's
+	// Read takes note that bytes were read of the medium, of which a machine needs so many; nil: it is noted nowhere.
+	Read func(bytes, needs int64)
 }
 
 const mediumPurpose = "ramdisk medium"
@@ -67,7 +69,8 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 	}
 	root, facts := w.Doc.Root(), w.Doc.Checkpoint.Facts
 	boot, ok := w.Doc.Checkpoint.Boot.Number, w.Doc.Open() && facts[driver.FactBoot] == driver.BootRamdisk
-	if r := c.runner(id); r != nil {
+	r := c.runner(id)
+	if r != nil {
 		root = r.Root()
 		boot, facts, ok = r.Medium()
 	}
@@ -75,6 +78,9 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 		return o, false
 	}
 	o.BootID = key.BootID(id, root, boot)
+	if r != nil {
+		o.Read = func(bytes, needs int64) { r.MediumRead(boot, bytes, needs) }
+	}
 	n = driver.WithBootMode(n, facts)
 	now := *n // its work may have gone on since central wrote it
 	now.State, _ = c.state(n)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -90,13 +91,13 @@ func (r *rackd) mediaConfig() mediaweb.Config {
 		Journal: r.desk, Metrics: r.netboot, Strangers: r.strangers, Log: r.cfg.Log}
 }
 
-func (r *rackd) medium(node, code string) (m mediaweb.Medium, ok bool) {
+func (r *rackd) medium(ctx context.Context, node, code string) (m mediaweb.Medium, ok bool) {
 	o, ok := r.conductor.Medium(node, code)
 	if !ok {
 		return m, false
 	}
 	if o.Load.Instance {
-		r.bringForMedium(o.Load)
+		bringForMedium(ctx, r.instances.bring, o.Load)
 	}
 	return mediumOf(o), true
 }
@@ -108,7 +109,7 @@ func mediumOf(o conductor.MediumOrder) mediaweb.Medium {
 	if o.Load.Instance {
 		order = bootorder.Instance(o.Load)
 	}
-	return mediaweb.Medium{Node: o.Node, Load: o.Load, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
+	return mediaweb.Medium{Node: o.Node, Load: o.Load, Read: o.Read, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
 		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: order}}
 }
 
@@ -118,14 +119,16 @@ const (
 	bringLookFor = 200 * time.Millisecond
 )
 
-// bringForMedium has an instance's files brought back into the cache, and waits a while for them.
-func (r *rackd) bringForMedium(l bootorder.Load) {
-	for end := time.Now().Add(bringForBMC); time.Now().Before(end); time.Sleep(bringLookFor) {
+// bringForMedium has an instance's files brought back into the cache, and waits a while for them: as long as the BMC does.
+func bringForMedium(ctx context.Context, bring func(bootorder.File) error, l bootorder.Load) {
+	ctx, cancel := context.WithTimeout(ctx, bringForBMC)
+	defer cancel()
+	for ctx.Err() == nil {
 		coming := false
 		for _, f := range []bootorder.File{l.Kernel, l.Initramfs} {
-			coming = f.ID != "" && errors.Is(r.instances.bring(f), errComing) || coming
+			coming = f.ID != "" && errors.Is(bring(f), errComing) || coming
 		}
-		if !coming {
+		if !coming || driver.Pause(ctx, bringLookFor) != nil {
 			return
 		}
 	}

@@ -1,10 +1,41 @@
 package daemon
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/bus"
+	"github.com/ironyard/ironyard/rackd/bootorder"
 )
+
+// A BMC that has gone is waited for by no request any more. One that waits is given the time that it takes to bring the files.
+func TestWhoWaitsForFilesOfAMedium(t *testing.T) {
+	load := bootorder.Load{Kernel: bootorder.File{ID: "sha256-k"}}
+	for name, c := range map[string]struct{ leaves, comes, want time.Duration }{
+		"the files come":        {leaves: time.Hour, comes: 3 * time.Second, want: 3 * time.Second},
+		"the BMC leaves":        {leaves: time.Second, comes: time.Hour, want: time.Second},
+		"the files never do so": {leaves: time.Hour, comes: time.Hour, want: bringForBMC},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), c.leaves)
+				defer cancel()
+				bringForMedium(ctx, func(bootorder.File) error {
+					if time.Since(began) < c.comes {
+						return errComing
+					}
+					return nil
+				}, load)
+				if got := time.Since(began); got != c.want {
+					t.Errorf("it waited for %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
 
 // A medium is served for as long as a rackd lives at its address that serves nodes of its group, by TLS or without.
 func TestWhereMediaAreServed(t *testing.T) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/binary"
 	"log/slog"
 	"net/http"
@@ -157,7 +158,7 @@ func TestRamdisksByClassAndArchitecture(t *testing.T) {
 		}
 		var on []string
 		m := machine(networkboot.IPXE())
-		media := mediaweb.Handler(mediaweb.Config{Medium: func(string, string) (mediaweb.Medium, bool) {
+		media := mediaweb.Handler(mediaweb.Config{Medium: func(context.Context, string, string) (mediaweb.Medium, bool) {
 			return mediaweb.Medium{Node: n, Load: *m.Order.Load, Machine: m}, true
 		}, Open: func(_, name string) (bootmedium.File, func(), error) {
 			on = append(on, opened(name))

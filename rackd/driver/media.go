@@ -123,6 +123,8 @@ type Media interface {
 	Publish(base string) (string, error)
 	// Withdraw ends what was published.
 	Withdraw()
+	// Reading says how far what was published has been read.
+	Reading() Reading
 	// Base is where this rackd serves media, as Publish has it. Served reports whether a live rackd serves media at a base.
 	Base() string
 	Served(base string) bool
@@ -137,6 +139,28 @@ type Media interface {
 	PublishInstance()
 	// WithdrawInstance ends the media of the instance.
 	WithdrawInstance()
+}
+
+// Reading is what this rackd knows of how a medium was read that it serves.
+type Reading struct {
+	// Known is false where another rackd, or this one before it started again, may have served some of it.
+	Known bool
+	// Bytes were read, parts that were read twice counted twice. A machine that boots from the medium reads at least Needs.
+	Bytes, Needs int64
+}
+
+// Lack is why a machine does not boot its ramdisk from its medium.
+type Lack struct {
+	// Why is for people; empty: nothing is known to be wrong.
+	Why string
+	// Sure says that the machine has not read the ramdisk from the medium either.
+	Sure bool
+}
+
+// MediumWatcher is implemented by boot interfaces whose ramdisk boots from a medium that may be lost before the machine has read it.
+type MediumWatcher interface {
+	// MediumLack says what the BMC, and what rackd's web server has seen, speak against the boot that is under way. It only reads.
+	MediumLack(ctx context.Context, t *Task) (Lack, error)
 }
 
 // MediumMaker is implemented by boot interfaces whose ramdisk's medium a rackd makes, of kernel, ramdisk and parameters.

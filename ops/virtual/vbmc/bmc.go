@@ -71,8 +71,9 @@ type BMC struct {
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex
 
-	mediumMu sync.Mutex
-	medium   string // the image in the virtual CD drive of a computer that is no MediaDrive
+	mediumMu    sync.Mutex
+	hollowImage string // the image that the virtual CD drive shows and does not have (Faults.Hollow)
+	medium      string // the image in the virtual CD drive of a computer that is no MediaDrive
 }
 
 // New makes a BMC.

@@ -24,6 +24,7 @@ type Faults struct {
 	late     time.Duration
 	away     time.Duration
 	back     time.Time // when a BMC that starts takes calls
+	hollow   int
 }
 
 // Spoilt is what a BMC makes of one request.
@@ -64,6 +65,32 @@ func (f *Faults) RejectCredentials(on bool) { f.set(func() { f.lockout = on }) }
 
 // Fail answers 500 to the next n requests.
 func (f *Faults) Fail(n int) { f.set(func() { f.failures = n }) }
+
+// Hollow has the virtual CD drive show the next n images that are inserted, and not have them.
+func (f *Faults) Hollow(n int) { f.set(func() { f.hollow = n }) }
+
+// hollow takes an image that the computer does not get.
+func (b *BMC) hollow(image string) bool {
+	b.Faults.mu.Lock()
+	taken := b.Faults.hollow > 0
+	if taken {
+		b.Faults.hollow--
+	}
+	b.Faults.mu.Unlock()
+	if taken {
+		b.mediumMu.Lock()
+		defer b.mediumMu.Unlock()
+		b.hollowImage = image
+	}
+	return taken
+}
+
+// hollowed is the image that the drive shows and does not have; empty: none.
+func (b *BMC) hollowed() string {
+	b.mediumMu.Lock()
+	defer b.mediumMu.Unlock()
+	return b.hollowImage
+}
 
 func (f *Faults) set(change func()) {
 	f.mu.Lock()

@@ -44,6 +44,9 @@ func (b *BMC) InsertedStick() string {
 
 // inside is the image in the drive, and why the computer cannot read it.
 func (b *BMC) inside() (image string, problem error) {
+	if image := b.hollowed(); image != "" {
+		return image, nil
+	}
 	if d, ok := b.computer.(MediaDrive); ok {
 		return d.Medium()
 	}
@@ -196,8 +199,12 @@ func (b *BMC) insert(w http.ResponseWriter, r *http.Request, image string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if inside, _ := d.Medium(); inside != "" {
+	if inside, _ := b.inside(); inside != "" {
 		full.write(w)
+		return
+	}
+	if b.hollow(image) {
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
@@ -218,6 +225,9 @@ func (b *BMC) ejectMedia(w http.ResponseWriter, r *http.Request) {
 		e.write(w)
 		return
 	}
+	b.mediumMu.Lock()
+	b.hollowImage = ""
+	b.mediumMu.Unlock()
 	if d, ok := b.computer.(MediaDrive); ok {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 		defer cancel()

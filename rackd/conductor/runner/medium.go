@@ -30,6 +30,7 @@ type Media interface {
 type medium struct {
 	boot  uint64
 	facts map[string]string
+	read  driver.Reading
 }
 
 // Medium is the boot whose medium may be read now, with the facts of the work when it was published; ok is false for
@@ -41,6 +42,29 @@ func (r *Runner) Medium() (boot uint64, facts map[string]string, ok bool) {
 		return m.boot, m.facts, true
 	}
 	return 0, nil, false
+}
+
+// MediumRead notes that bytes of a boot's medium were read here, of which a machine needs so many.
+func (r *Runner) MediumRead(boot uint64, bytes, needs int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.medium; m != nil && m.boot == boot {
+		m.read.Bytes, m.read.Needs = m.read.Bytes+bytes, needs
+	}
+}
+
+// unreadMedium tells people of a boot's medium that no machine has booted from; it is empty where that is not known.
+func (r *Runner) unreadMedium() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch m := r.medium; {
+	case m == nil || !m.read.Known:
+	case m.read.Needs == 0:
+		return "The BMC has not asked this rackd for a byte of the ramdisk's medium: does it reach this rackd, and has the machine started from its virtual drive? "
+	case m.read.Bytes < m.read.Needs:
+		return fmt.Sprintf("Of the ramdisk's medium %.1f MB were read, and a machine that boots from it reads %.1f MB: has its virtual drive been emptied? ", float64(m.read.Bytes)/1e6, float64(m.read.Needs)/1e6)
+	}
+	return ""
 }
 
 // InstanceFacts are the facts of the work from which the media of the instance were published, or ended, last; ok is false where this
@@ -80,8 +104,18 @@ func (p publisher) Publish(base string) (string, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.medium = &medium{next, maps.Clone(r.task.Facts)}
+	r.medium = &medium{next, maps.Clone(r.task.Facts), driver.Reading{Known: base == p.Base() || base == p.TLSBase()}}
 	return url, nil
+}
+
+// Reading implements driver.Media.
+func (p publisher) Reading() driver.Reading {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if p.r.medium == nil {
+		return driver.Reading{}
+	}
+	return p.r.medium.read
 }
 
 // Withdraw ends what was published.

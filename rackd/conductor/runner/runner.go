@@ -178,7 +178,7 @@ func New(deps *Deps, n *node.Document, w view.Work, cancel context.CancelFunc) *
 	r.boots, r.bootFact = w.Doc.Checkpoint.Boot, w.Doc.Checkpoint.Facts[driver.FactBoot]
 	r.installs = r.bootFact == driver.BootRamdisk && w.Doc.Checkpoint.Facts[driver.FactInstaller] != ""
 	if r.bootFact == driver.BootRamdisk { // what its last owner has published
-		r.medium = &medium{r.boots.Number, maps.Clone(w.Doc.Checkpoint.Facts)}
+		r.medium = &medium{boot: r.boots.Number, facts: maps.Clone(w.Doc.Checkpoint.Facts)}
 	}
 	own := w.Doc.Owner == deps.Name
 	if !own {

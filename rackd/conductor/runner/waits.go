@@ -92,7 +92,7 @@ func (r *Runner) timedOut(s flow.Step) error {
 		return fmt.Errorf("timed out: the installer did not report within %s (state %q). Look at the machine's console: does it load its kickstart, does it reach this rackd? --deadline of rackd gives slow installers more time", limit, r.doc.State)
 	}
 	if r.doc.Checkpoint.Agent == nil && r.task != nil && r.task.Facts[driver.FactBoot] == driver.BootRamdisk {
-		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). Look at the machine's console: does the machine get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State)
+		return fmt.Errorf("timed out: the agent in the ramdisk did not call within %s (state %q). %sLook at the machine's console: does the machine get a DHCP offer, does it boot the ramdisk, does it reach this rackd?", limit, r.doc.State, r.unreadMedium())
 	}
 	r.mu.Lock()
 	agent, answered := r.agent, r.answered

@@ -27,6 +27,11 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 	lost := deserted(t)
 	if lost {
 		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
+	} else {
+		var err error
+		if lost, err = s.lostMedium(ctx, t); err != nil {
+			return driver.Outcome{}, err
+		}
 	}
 	h, err := s.boot(ctx, t, lost)
 	if err != nil {
@@ -34,10 +39,11 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 	}
 	if t.Agent.Booted(h.Since) {
 		delete(t.Facts, driver.FactOnAsked) // the machine is on, though its BMC may never have said so
+		foundMedium(t)
 		t.Record.Phase("agent", "the ramdisk's agent has called")
 		return driver.Done(), nil
 	}
-	return driver.Wait(0), nil
+	return driver.Wait(s.poll(t)), nil
 }
 
 // Unattended boots the machine into its ramdisk, once for a handle, and does not wait for an agent: it is for an installer. another

@@ -28,7 +28,8 @@ type server struct {
 	base      string
 	lives     []string // bases of other rackds
 	wrong     error    // of CheckInstance
-	instance  string   // "published" or "withdrawn"
+	reading   driver.Reading
+	instance  string // "published" or "withdrawn"
 }
 
 func (s *server) Problem(string) error { return s.problem }
@@ -43,7 +44,8 @@ func (s *server) WithdrawInstance()                                  { s.instanc
 func (s *server) InstanceURL(base, work string, part driver.InstancePart) (string, error) {
 	return base + "/media/5f0c/secret-" + work + "/" + map[driver.InstancePart]string{driver.InstanceBoot: "boot.iso", driver.InstanceDrive: "configdrive.img"}[part], nil
 }
-func (s *server) Withdraw() { s.withdrawn = true }
+func (s *server) Reading() driver.Reading { return s.reading }
+func (s *server) Withdraw()               { s.withdrawn = true }
 func (s *server) Publish(base string) (string, error) {
 	if s.published++; base == "" {
 		base = s.Base()

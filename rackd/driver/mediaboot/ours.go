@@ -18,32 +18,39 @@ const factImages = "media_images"
 // remember notes under which names the BMC may show the image that was inserted: under its URL, or as the BMC rewrites it.
 func remember(ctx context.Context, t *driver.Task, inserted string) {
 	names := []string{digest(inserted)}
+	delete(t.Facts, factShown)
+	delete(t.Facts, factUnread)
 	if m, err := media(t); err == nil {
-		names = append(names, rewritten(ctx, t, m, inserted)...)
+		other, shown := rewritten(ctx, t, m, inserted)
+		names = append(names, other...)
+		t.Facts[factShown] = shown
 	}
 	t.Facts[factImages] = strings.Join(names, " ")
 }
 
 // rewritten is the digest of how the BMC shows the image under another name than its URL. Where several drives hold
-// such an image it is not known which is meant, and there is none.
-func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inserted string) (names []string) {
+// such an image it is not known which is meant, and there is none. shown is what factShown is to say.
+func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inserted string) (names []string, shown string) {
 	list, err := m.Media(ctx, t.Node)
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	for _, d := range list {
 		switch {
-		case !d.Inserted || !slices.ContainsFunc(d.Types, func(kind string) bool { return slices.Contains([]string{"CD", "DVD", drive}, kind) }):
-		case d.Image == inserted:
-			return nil
+		case d.Image == inserted && inserted != "" && isOf(d, shownCD):
+			return nil, shownByName
+		case !d.Inserted || !isOf(d, shownCD):
 		default:
 			names = append(names, digest(d.Image))
 		}
 	}
-	if len(names) > 1 {
-		return nil
+	switch len(names) {
+	case 0:
+		return nil, ""
+	case 1:
+		return names, shownByName
 	}
-	return names
+	return nil, shownFull
 }
 
 // ours tells the image of this flow's ramdisk from those of others.

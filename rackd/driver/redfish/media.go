@@ -68,6 +68,7 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 			for _, t := range drive.MediaTypes {
 				m.Types = append(m.Types, string(t))
 			}
+			m.Problem = problemOf(c, drive)
 			list = append(list, m)
 		}
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -191,6 +192,29 @@ func ejectFrom(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia) error 
 	}
 	_, err := patch(c, m, drive.ODataID, map[string]any{"Image": nil, "Inserted": false})
 	return err
+}
+
+// problemOf is why the machine cannot read the image in a drive, as the BMC says; empty: it says nothing. A drive that is not connected
+// and is otherwise well says nothing: some BMCs always show it so.
+func problemOf(c *gofish.APIClient, drive *redfish.VirtualMedia) string {
+	if !drive.Inserted && drive.Image == "" || drive.ConnectedVia != redfish.NotConnectedConnectedVia {
+		return ""
+	}
+	var said struct {
+		Status struct {
+			Health     string
+			Conditions []struct{ Message string }
+		}
+	}
+	if read(c, drive.ODataID, &said) != nil || said.Status.Health == "" || said.Status.Health == string(common.OKHealth) {
+		return ""
+	}
+	for _, condition := range said.Status.Conditions {
+		if condition.Message != "" {
+			return condition.Message
+		}
+	}
+	return fmt.Sprintf("it is not connected, and its health is %s", said.Status.Health)
 }
 
 // A BMC that has accepted to fill or to empty a drive shows it so within looksAtDrive looks, driveLook apart.

@@ -99,7 +99,7 @@ func TestMediumOfAnInstanceIsServed(t *testing.T) {
 	t.Cleanup(func() { loader.Close() })
 	size := map[string]int64{"k": 5000, "r": 6000}
 	closed := 0
-	c := Config{Loader: loader, Log: slog.New(slog.DiscardHandler), Journal: &journal{}, Medium: func(string, string) (Medium, bool) { return m, true },
+	c := Config{Loader: loader, Log: slog.New(slog.DiscardHandler), Journal: &journal{}, Medium: func(context.Context, string, string) (Medium, bool) { return m, true },
 		Ramdisk: func(netboot.Machine) ipxescript.Ramdisk {
 			return ipxescript.Ramdisk{Kernel: "kernel", Initramfs: "ramdisk", Params: []string{"quiet"}, Fingerprint: "aa", Doors: []string{"https://192.0.2.1:6386"}}
 		},

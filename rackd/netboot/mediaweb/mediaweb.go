@@ -46,12 +46,14 @@ type Medium struct {
 	Node    *node.Document
 	Machine netboot.Machine // whose order says what is loaded
 	Load    bootorder.Load
+	// Read takes note that bytes were read, of which a machine needs so many to boot; nil: it is noted nowhere.
+	Read func(bytes, needs int64)
 }
 
 // Config of the server.
 type Config struct {
-	// Medium looks a medium up by its code; ok is false for a code that is none now.
-	Medium func(node, code string) (m Medium, ok bool)
+	// Medium looks a medium up by its code; ok is false for a code that is none now. It may wait for files, until ctx ends.
+	Medium func(ctx context.Context, node, code string) (m Medium, ok bool)
 	// Open opens a file of the ramdisk: the node's own by its id in the rack's cache, or, with an empty one, that of the rack by
 	// its name (bootfiles).
 	Open func(id, name string) (f bootmedium.File, done func(), err error)
@@ -94,7 +96,7 @@ const (
 
 func (c web) serve(w http.ResponseWriter, r *http.Request) {
 	code := r.PathValue("code")
-	m, ok := c.Medium(r.PathValue("node"), code)
+	m, ok := c.Medium(r.Context(), r.PathValue("node"), code)
 	if !ok {
 		c.held.forget(code)
 		c.Metrics.File("medium", "missing", 0)
@@ -123,11 +125,18 @@ func (c web) serve(w http.ResponseWriter, r *http.Request) {
 		defer control.SetWriteDeadline(time.Time{}) // the connection may go on
 	}
 	c.note(r, m, image.Size())
+	read := func(bytes int64) {
+		if m.Read != nil && r.Method == http.MethodGet {
+			m.Read(bytes, image.Needs())
+		}
+	}
+	read(0)                                                   // a reader that takes its time is one
 	w.Header().Set("Content-Type", "application/vnd.efi-iso") // UEFI HTTP boot looks at it
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("ETag", `"`+tag+`"`)
 	counted := &counter{ResponseWriter: w}
 	http.ServeContent(counted, r, "", time.Time{}, io.NewSectionReader(image, 0, image.Size()))
+	read(counted.sent)
 	c.Metrics.File("medium", "ok", counted.sent)
 }
 

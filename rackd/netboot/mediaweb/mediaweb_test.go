@@ -50,7 +50,7 @@ type world struct {
 	*journal
 }
 
-func (w *world) medium(node_, given string) (Medium, bool) {
+func (w *world) medium(_ context.Context, node_, given string) (Medium, bool) {
 	n := &node.Document{UUID: id, Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
 	return Medium{Node: n, Load: w.load, Machine: netboot.Machine{UUID: id, BootID: "boot-7", Order: bootorder.Ramdisk(w.load)}}, node_ == id && given == code && !w.over
 }

@@ -1,0 +1,87 @@
+package mediaboot
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// Facts of a boot: that the BMC has shown the medium in its drive, and that the machine was found to be past its firmware while not a byte
+// of the medium was asked for.
+const (
+	factShown  = "media_shown"
+	factUnread = "media_unread"
+)
+
+// MediumLack implements driver.MediumWatcher. A medium that the BMC has never shown under a name that is known is not missed while
+// anything is in the drive.
+func (i Interface) MediumLack(ctx context.Context, t *driver.Task) (driver.Lack, error) {
+	if i.by != byDrive {
+		return driver.Lack{}, nil
+	}
+	m, err := media(t)
+	if err != nil {
+		return driver.Lack{}, err
+	}
+	list, err := m.Media(ctx, t.Node)
+	if err != nil {
+		return driver.Lack{}, err
+	}
+	var read driver.Reading
+	at, here := t.Facts[factAt], false
+	if t.Media != nil && at != "" {
+		read, here = t.Media.Reading(), at == t.Media.Base() || at == t.Media.TLSBase()
+	}
+	sure := read.Known && read.Bytes < max(read.Needs, 1)
+	mine, drives, full := ours(t), []string(nil), false
+	for _, d := range list {
+		if !isOf(d, shownCD) {
+			continue
+		}
+		name := strings.Join(d.Types, "/")
+		switch {
+		case (d.Inserted || d.Image != "") && mine(d.Image) && d.Problem != "":
+			return driver.Lack{Why: fmt.Sprintf("the BMC shows the medium in its virtual drive %s, and that the machine cannot read it: %s", name, d.Problem), Sure: sure || !read.Known}, nil
+		case (d.Inserted || d.Image != "") && mine(d.Image):
+			return unread(ctx, t, name, read, here)
+		case d.Inserted:
+			full = true
+			drives = append(drives, name+" (another image)")
+		default:
+			drives = append(drives, name+" (empty)")
+		}
+	}
+	if len(drives) == 0 || t.Facts[factShown] == "" || full && t.Facts[factShown] != shownByName {
+		return driver.Lack{}, nil
+	}
+	return driver.Lack{Why: "the medium was taken out at the BMC, whose virtual drives are: " + strings.Join(drives, ", "), Sure: sure}, nil
+}
+
+// shownByName is what factShown says of a BMC that shows an image by its URL, or by a name that was noted. It says the other where the
+// drive was seen to be full alone.
+const (
+	shownByName = "by name"
+	shownFull   = "full"
+)
+
+// unread says so of a drive that holds a medium which is served here, where no byte was asked for since this rackd runs the work, although
+// the machine is past its firmware. A machine comes there a moment before its firmware reads, so that it is said at the second look.
+func unread(ctx context.Context, t *driver.Task, drive string, read driver.Reading, here bool) (driver.Lack, error) {
+	m, tells := t.Hardware.Management().(driver.StartTeller)
+	if !tells || !here || read.Needs > 0 {
+		delete(t.Facts, factUnread)
+		return driver.Lack{}, nil
+	}
+	far, err := m.Start(ctx, t.Node)
+	if err != nil || far != driver.PastFirmware {
+		delete(t.Facts, factUnread)
+		return driver.Lack{}, err
+	}
+	if t.Facts[factUnread] == "" {
+		t.Facts[factUnread] = "yes"
+		return driver.Lack{}, nil
+	}
+	return driver.Lack{Why: fmt.Sprintf("the BMC shows the medium in its virtual drive %s and has not asked this rackd for a byte of it, and the machine is past its firmware", drive), Sure: read.Known}, nil
+}
