@@ -142,8 +142,8 @@ func onNode(do func(args map[string]any) change) func(*Subject, map[string]any) 
 		}
 		// As the API judges what a client sets. A wrong address would keep racks from the machine.
 		n := driverinfo.Info{UUID: s.Node.UUID, Driver: s.Node.Driver, Fields: s.Node.DriverInfo}
-		if wrong := driverinfo.NewlyWrong(n, before, s.Node.Interfaces, ""); wrong != nil {
-			return fmt.Errorf("attribute %.200s: %s", path, strings.Join(wrong, "; "))
+		if wrong := driverinfo.NewlyWrong(n, before, s.Node.Interfaces, ""); len(wrong) > 0 {
+			return fmt.Errorf("attribute %.200s: %s", path, wrong[0].Told())
 		}
 		if s.Seal != nil {
 			s.Node.DriverInfo, s.Node.InstanceInfo = s.Seal(seal.DriverInfo, s.Node.DriverInfo), s.Seal(seal.InstanceInfo, s.Node.InstanceInfo)

@@ -199,7 +199,10 @@ func TestMediumThatTheBMCCannotRead(t *testing.T) {
 	id := toMedium(ctx, t, "uefi-0", func(m *operator.Machine) {
 		m.DriverInfo["external_http_url"] = "http://" + theRack.Address().String() + ":1"
 	})
-	failsSoon(ctx, t, id, "uefi-0", "although it was started 3 times", "the machine cannot read it: the image cannot be read")
+	failsSoon(ctx, t, id, "uefi-0", "the image cannot be read", theRack.Address().String()+" port 1")
+	if said := historyOf(ctx, t, id); !strings.Contains(said, "that the machine cannot read it: the image cannot be read") {
+		t.Errorf("the history does not say what the BMC said first:\n%s", said)
+	}
 }
 
 // A BMC that shows a medium and has none in the drive has the machine started again once it is seen that no byte was asked for.

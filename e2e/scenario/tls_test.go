@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +19,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/uefivars"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // A machine's firmware trusts the rack's authority, and loads by TLS what DHCP or its BMC names: the ramdisk as one program, iPXE, and an
@@ -106,4 +110,41 @@ func certificates(t *testing.T) (authority []byte, certificate, key string) {
 		}
 	}
 	return authority, certificate, key
+}
+
+// A machine's BMC loads the ramdisk's medium by TLS from rackd, whose certificate its drive was given and verifies. make hardware runs it.
+func TestVirtualMediaByTLS(t *testing.T) {
+	needsTime(t)
+	const name = "uefi-0"
+	ctx := limit(t, 8*time.Minute)
+	o := theRack.Operator
+	_, certificate, key := certificates(t)
+	withTLS(ctx, t, "--https-certificate", certificate, "--https-key", key)
+	id := toMedium(ctx, t, name, func(m *operator.Machine) { m.DriverInfo["ironyard_media_https"] = "verify" })
+	var from []string
+	bmc := theRack.BMC(name)
+	bmc.Faults.Spoil(func(r *http.Request) vbmc.Spoilt {
+		if in := bmc.Inserted(); strings.HasSuffix(r.URL.Path, "ComputerSystem.Reset") && in != "" {
+			from = append(from, in)
+		}
+		return vbmc.Sound
+	})
+	t.Cleanup(func() { bmc.Faults.Spoil(nil) })
+	began := time.Now()
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.0f s from the request to the deployed node", time.Since(began).Seconds())
+	bmc.Faults.Spoil(nil)
+	if len(from) == 0 || !strings.HasPrefix(from[0], "https://") {
+		t.Errorf("the drive has had %q", from)
+	}
+	if got := len(bmc.Journal.Matching("/Certificates")); got == 0 {
+		t.Error("the drive was given no certificate")
+	}
+	undeployed(ctx, t, id)
+	empty(t, name)
 }

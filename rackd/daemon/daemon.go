@@ -254,7 +254,7 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.instances = &instanceFiles{ensure: r.cache.Ensure, holds: r.cache.Ready, log: c.Log, tries: map[string]*try{}}
 		cc.Images = r.stock
 		r.media = mediaServer{r.loader, c.Rack.face().http(), c.Rack.face().https(), c.Keys, r.lease.Members, r.groups.Serves,
-			func(m mediaweb.Medium) error { return mediaweb.Check(r.mediaConfig(), m) }}
+			func(m mediaweb.Medium) error { return mediaweb.Check(r.mediaConfig(), m) }, r.firmwareCertificates}
 		cc.Media = r.media
 		cc.Leases = &r.leases
 		cc.TellOwner = func(owner, group string, s ask.Sign) { r.desk.TellOwner(owner, group, s) }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +36,31 @@ type mediaServer struct {
 	serves  standsIn
 	// check says why no medium can be made.
 	check func(m mediaweb.Medium) error
+	// shown are the certificates by TLS; nil: there are none.
+	shown func() [][]byte
+}
+
+// TLSCertificates implements runner.Media.
+func (s mediaServer) TLSCertificates() (list []string) {
+	if s.shown == nil {
+		return nil
+	}
+	for _, der := range s.shown() {
+		list = append(list, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	}
+	return list
+}
+
+// firmwareCertificates are those that this rackd shows to firmware and to BMCs.
+func (r *rackd) firmwareCertificates() [][]byte {
+	if r.firmwareTLS == nil {
+		return nil
+	}
+	c, err := r.firmwareTLS.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		return nil
+	}
+	return c.Certificate
 }
 
 // Problem implements runner.Media.

@@ -73,6 +73,13 @@ type VirtualMedia interface {
 	EjectImage(ctx context.Context, f Fence, n *node.Document, mediaType string, meant func(image string) bool) error
 }
 
+// MediaTruster is implemented by management interfaces whose BMCs may verify the servers of images.
+type MediaTruster interface {
+	// TrustMedia has the drives of that type load images by https from servers with one of these certificates, or one issued by them,
+	// alone (PEM). It reads back. An error wraps ErrUnsupported where a drive verifies nothing.
+	TrustMedia(ctx context.Context, f Fence, n *node.Document, mediaType string, certificates []string) error
+}
+
 // MediumBooter is implemented by boot interfaces whose ramdisk is a medium in a drive of the machine. The medium stays
 // where it is while the machine may run from it.
 type MediumBooter interface {

@@ -33,6 +33,7 @@ var abilities = []struct {
 	{"SecureBooter", "secure boot", can[driver.SecureBooter]},
 	{"HTTPBooter", "UEFI HTTP", can[driver.HTTPBooter]},
 	{"VirtualMedia", "virtual media", can[driver.VirtualMedia]},
+	{"MediaTruster", "media verified by TLS", can[driver.MediaTruster]},
 	{"ISCSIBooter", "iSCSI target", can[driver.ISCSIBooter]},
 	{"StartTeller", "how far a start is", can[driver.StartTeller]},
 }
@@ -44,7 +45,7 @@ func can[A any](m driver.Management) bool { _, is := m.(A); return is }
 var notAbilities = strings.Fields(`Power Management Boot Deploy Inspect Rescuer BIOS Firmware RAID Console Serial Graphical Vendor Interface StepSource
 	MediumBooter VolumeBooter RescueBooter Sourced Paired NetworkBooter Adopter InstanceBooter InstallerBooter MediaBooter InBand Remembers InstanceReader
 	Located FixedBootOrder Keeper Accounted Resting Line Fence EventStream Media MediumMaker Secrets Recorder Agent Images ImageFiles
-	InstanceMediumMaker Bootless InstanceIgnorer`)
+	InstanceMediumMaker MediumWatcher Bootless InstanceIgnorer`)
 
 // A new interface of package driver is asked here whether it is an ability of management.
 func TestEveryAbilityIsInTheTable(t *testing.T) {

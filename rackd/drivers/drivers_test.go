@@ -213,6 +213,7 @@ func TestSharedBMCsAreAccounted(t *testing.T) {
 
 // placeless are fields of another driver's name that say nothing of where a secret goes, each with its reason.
 var placeless = map[string]bool{
+	"ironyard_media_https":    true, // how the BMC loads images from rackd itself, whose addresses no field says
 	"ironyard_min_disk_bytes": true, // which disk of the machine an image goes to, of the deploy interfaces that have secrets of image servers
 	// They say which playbook runs, and as which user. Playbooks are told no secret of image servers.
 	"ansible_username": true, "ansible_key_file": true, "ansible_playbooks_path": true, "ansible_deploy_playbook": true, "ansible_python_interpreter": true,

@@ -34,7 +34,6 @@ func (b *boot) InstanceMedium(*node.Document, map[string]string) (bootorder.Load
 }
 func (*boot) DriveNames(*node.Document, map[string]string) (string, string)      { return "", "" }
 func (b *boot) InstanceMedia(*node.Document, map[string]string) (string, string) { return "w", "" }
-func (b *boot) DriveNames(*node.Document, map[string]string) (string, string)    { return "", "" }
 func (b *boot) DesertedInstance(*driver.Task) bool                               { return false }
 func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	b.kept++
@@ -80,6 +79,7 @@ type media struct{}
 func (media) Base() string                   { return "http://here" }
 func (media) TLSBase() string                { return "" }
 func (media) Served(base, group string) bool { return base == "http://here" && group == "g" }
+func (media) TLSCertificates() []string      { return nil }
 func (media) InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error) {
 	return strings.Join([]string{base, group, node, work, string(part)}, "/"), nil
 }

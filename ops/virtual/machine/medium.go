@@ -130,11 +130,21 @@ func (e *unreadableError) Error() string { return "the image cannot be read: " +
 // Is makes it errors.ErrUnsupported.
 func (*unreadableError) Is(target error) bool { return target == errors.ErrUnsupported }
 
+// fileOf are QEMU's options for the file of an image. QEMU trusts no authorities but those of its host, so that a BMC verifies a server
+// itself, before.
+func fileOf(scheme, image string) map[string]any {
+	options := map[string]any{"driver": scheme, "url": image}
+	if scheme == "https" {
+		options["sslverify"] = false
+	}
+	return options
+}
+
 // insert opens the image before the drive's tray moves, so one that fails changes nothing.
 func (p *process) insert(ctx context.Context, image string) error {
 	scheme, _, _ := strings.Cut(image, ":")
 	// An options object instead of a file name, in which QEMU would look for options.
-	options, err := json.Marshal(map[string]any{"driver": "raw", "file": map[string]any{"driver": scheme, "url": image}})
+	options, err := json.Marshal(map[string]any{"driver": "raw", "file": fileOf(scheme, image)})
 	if err != nil {
 		return err
 	}

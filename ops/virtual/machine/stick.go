@@ -73,7 +73,7 @@ func (m *Machine) EjectStick(ctx context.Context) error {
 // plug opens the image before the stick is there, so one that fails changes nothing.
 func (p *process) plug(ctx context.Context, image string) error {
 	scheme, _, _ := strings.Cut(image, ":")
-	options := map[string]any{"node-name": stickImage, "driver": "raw", "read-only": true, "file": map[string]any{"driver": scheme, "url": image}}
+	options := map[string]any{"node-name": stickImage, "driver": "raw", "read-only": true, "file": fileOf(scheme, image)}
 	text, err := json.Marshal(options)
 	if err != nil {
 		return err

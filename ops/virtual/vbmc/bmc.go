@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 )
@@ -49,6 +50,8 @@ type Config struct {
 	Now func() time.Time
 	// Certificate of the service; nil: one of its own.
 	Certificate *tls.Certificate
+	// Dial connects from the BMC to servers of images, whose certificates its virtual drives may then verify; nil: they verify none.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Begin is told of each write before its effect, and returns what is told the
 	// answer's status. It is called from several goroutines at once. Nil: the BMC's
 	// own Journal, which else stays empty.
@@ -72,8 +75,10 @@ type BMC struct {
 	mu sync.Mutex
 
 	mediumMu    sync.Mutex
-	hollowImage string // the image that the virtual CD drive shows and does not have (Faults.Hollow)
-	medium      string // the image in the virtual CD drive of a computer that is no MediaDrive
+	trusts      map[string]trust // by a drive's path
+	deafTrust   bool             // whether a drive is to verify is taken and not kept
+	hollowImage string           // the image that the virtual CD drive shows and does not have (Faults.Hollow)
+	medium      string           // the image in the virtual CD drive of a computer that is no MediaDrive
 }
 
 // New makes a BMC.

@@ -66,7 +66,7 @@ func (b *BMC) stickDrive() (StickDrive, bool) {
 
 func (b *BMC) cd() object {
 	image, problem := b.inside()
-	return cdSlot.show(image, problem)
+	return b.showTrust(cdSlot, cdSlot.show(image, problem))
 }
 
 // withStick answers 404 where the computer has no USB stick.
@@ -105,9 +105,20 @@ func (s slot) show(image string, problem error) object {
 const stream = "Stream"
 
 func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request) {
-	if image, ok := cdSlot.asked(w, r); ok {
-		b.insert(w, r, image)
+	image, ok := cdSlot.asked(w, r)
+	if !ok || !b.admits(cdSlot, image, w, r) {
+		return
 	}
+	b.insert(w, r, image)
+}
+
+// admits refuses an image whose server the drive does not trust.
+func (b *BMC) admits(s slot, image string, w http.ResponseWriter, r *http.Request) bool {
+	if err := b.untrusted(r.Context(), s, image); err != nil {
+		refusal{http.StatusBadRequest, "ActionParameterValueError", "The server of the Image cannot be verified: " + err.Error()}.write(w)
+		return false
+	}
+	return true
 }
 
 // asked is the image that an InsertMedia brings; not ok: it was refused.
@@ -152,7 +163,7 @@ var full = refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medi
 
 func (b *BMC) insertStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
 	image, ok := stickSlot.asked(w, r)
-	if !ok {
+	if !ok || !b.admits(stickSlot, image, w, r) {
 		return
 	}
 	if inside, _, _ := d.Stick(); inside != "" {

@@ -71,15 +71,21 @@ var routes = sync.OnceValue(func() http.Handler {
 		}
 		return collection(mediaPath, "VirtualMediaCollection", "VirtualMedia Collection", drives...)
 	})
-	closed("GET", stickPath, withStick(func(_ *BMC, d StickDrive, w http.ResponseWriter, _ *http.Request) {
+	closed("GET", stickPath, withStick(func(b *BMC, d StickDrive, w http.ResponseWriter, _ *http.Request) {
 		image, problem, _ := d.Stick()
-		write(w, http.StatusOK, stickSlot.show(image, problem))
+		write(w, http.StatusOK, b.showTrust(stickSlot, stickSlot.show(image, problem)))
 	}))
 	closed("POST", stickPath+"/Actions/VirtualMedia.InsertMedia", withStick((*BMC).insertStick))
 	closed("POST", stickPath+"/Actions/VirtualMedia.EjectMedia", withStick((*BMC).ejectStick))
 	get(cdPath, (*BMC).cd)
 	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
 	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)
+	for _, s := range []slot{cdSlot, stickSlot} {
+		closed("PATCH", s.path, s.patchTrust)
+		closed("GET", s.path+"/Certificates", s.listTrust)
+		closed("POST", s.path+"/Certificates", s.addTrusted)
+		closed("GET", s.path+"/Certificates/{id}", s.showTrusted)
+	}
 	get(chassisPath, (*BMC).chassis)
 	closed("GET", optionsPath, withOptions(listOptions))
 	closed("GET", optionsPath+"/{name}", withOptions(showOption))

@@ -17,6 +17,8 @@ type Media interface {
 	Base() string
 	// TLSBase is the base URL by TLS, for firmware; empty: there is none.
 	TLSBase() string
+	// TLSCertificates are those that are shown there, in PEM.
+	TLSCertificates() []string
 	URL(base, group, node, root string, boot uint64) (string, error)
 	// Served reports whether a live rackd serves media of a group's nodes at a base.
 	Served(base, group string) bool

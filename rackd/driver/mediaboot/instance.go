@@ -212,19 +212,16 @@ var shownCD = []string{"CD", "DVD", drive}
 
 // whereInstance is the base URL at which the machine finds the instance's media: where it was told before, while a rackd lives there,
 // else at this rackd, or below the node's own base URL. here: this rackd serves them.
-func (i Interface) whereInstance(t *driver.Task) (base string, live, here bool) {
-	own := t.Node.DriverString(fieldExternal)
-	if own == "" && i.by == byHTTP {
-		own = t.Media.TLSBase()
-	}
-	if own == "" {
-		own = t.Media.Base()
+func (i Interface) whereInstance(t *driver.Task) (base string, live, here bool, err error) {
+	own, err := i.ownBase(t)
+	if err != nil {
+		return "", false, false, err
 	}
 	at := instancefiles.Of(t.Node, t.Facts)[node.FileMediumAt]
 	if live = at != "" && (at == own || t.Media.Served(at)); live {
-		return at, true, at == own
+		return at, true, at == own, nil
 	}
-	return own, false, true
+	return own, false, true, nil
 }
 
 // serveInstance has the instance's media answer from now on, and tells the machine where they are. Those that are in their drives stay
@@ -238,7 +235,10 @@ func (i Interface) serveInstance(ctx context.Context, t *driver.Task) (boots boo
 	if t.Media == nil {
 		return false, fmt.Errorf("node %s: this rackd serves no media, and the instance needs one: %w", t.Node.Label(), driver.ErrInvalid)
 	}
-	base, _, here := i.whereInstance(t)
+	base, _, here, err := i.whereInstance(t)
+	if err != nil {
+		return false, err
+	}
 	if makes && here {
 		if err := instancefiles.Bring(ctx, t); err != nil {
 			return false, err
@@ -303,6 +303,9 @@ func (i Interface) put(ctx context.Context, t *driver.Task, base, work string, p
 		if m, err = media(t); err != nil {
 			return err
 		}
+		if err := i.trust(ctx, t, kind); err != nil {
+			return err
+		}
 		err = driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, kind, text) })
 	}
 	if err != nil {
@@ -357,7 +360,10 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 	if work == "" || t.Media == nil {
 		return nil
 	}
-	at, live, here := i.whereInstance(t)
+	at, live, here, err := i.whereInstance(t)
+	if err != nil {
+		return err
+	}
 	if makes && here {
 		if err := instancefiles.Bring(ctx, t); err != nil {
 			return err

@@ -32,9 +32,10 @@ type server struct {
 	instance  string // "published" or "withdrawn"
 }
 
-func (s *server) Problem(string) error { return s.problem }
-func (s *server) Base() string         { return cmp.Or(s.base, "http://192.0.2.5:8080") }
-func (s *server) TLSBase() string      { return s.secure }
+func (s *server) Problem(string) error      { return s.problem }
+func (s *server) Base() string              { return cmp.Or(s.base, "http://192.0.2.5:8080") }
+func (s *server) TLSBase() string           { return s.secure }
+func (s *server) TLSCertificates() []string { return []string{"PEM"} }
 func (s *server) Served(base string) bool {
 	return s.alive || slices.Contains(s.lives, base)
 }

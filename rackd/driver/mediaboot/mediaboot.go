@@ -84,6 +84,7 @@ func (Interface) Properties() map[string]string {
 	all[ownramdisk.ImageField] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
 	all[fieldRescue] = "The same as " + ownramdisk.ImageField + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
 	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address, by TLS for firmware where rackd has --https-certificate. Optional."
+	all[fieldHTTPS] = "true or verify: the BMC loads the images that rackd makes by https, from rackd's --https-port. With verify its drives are told to verify the server, and are given rackd's certificate; a BMC that cannot is refused. Default: by http. Optional."
 	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
 	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
@@ -115,6 +116,9 @@ func (i Interface) Validate(n *node.Document) error {
 	case "", "Default", "Always", "Never":
 	default:
 		return fmt.Errorf("node %s: driver_info %s is %q: give Default, Always or Never: %w", n.Label(), persistField, f, driver.ErrInvalid)
+	}
+	if err := i.checkHTTPS(n); err != nil {
+		return err
 	}
 	if i.by == byHTTP && n.BootMode() != "uefi" {
 		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
@@ -266,16 +270,16 @@ func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
 	if err := ownramdisk.Fetch(ctx, t); err != nil {
 		return "", err
 	}
-	base := t.Node.DriverString(fieldExternal)
-	if base == "" && i.by == byHTTP {
-		base = t.Media.TLSBase()
+	base, err := i.ownBase(t)
+	if err != nil {
+		return "", err
+	}
+	if err := i.trust(ctx, t, drive); err != nil {
+		return "", err
 	}
 	text, err := t.Media.Publish(base)
 	if err != nil {
 		return "", err
-	}
-	if base == "" {
-		base = t.Media.Base()
 	}
 	t.Facts[factAt] = base
 	return text, nil

@@ -1,0 +1,77 @@
+package mediaboot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
+)
+
+// fieldHTTPS of driver_info says whether the BMC loads what rackd makes by https.
+const fieldHTTPS = "ironyard_media_https"
+
+// What fieldHTTPS may say: the BMC verifies rackd's certificate as it is set up to, or is told to and given the certificate.
+const (
+	httpsAsIs   = "true"
+	httpsVerify = "verify"
+)
+
+// byHTTPS is what the node says of that; empty: http.
+func byHTTPS(n *node.Document) string {
+	switch text := n.DriverString(fieldHTTPS); text {
+	case "", "false", "False":
+		return ""
+	case "True":
+		return httpsAsIs
+	default:
+		return text
+	}
+}
+
+// checkHTTPS refuses what no BMC could be told.
+func (i Interface) checkHTTPS(n *node.Document) error {
+	text := byHTTPS(n)
+	switch {
+	case text == "":
+		return nil
+	case text != httpsAsIs && text != httpsVerify:
+		return fmt.Errorf("node %s: driver_info %s is %.20q: give true, false or %s: %w", n.Label(), fieldHTTPS, text, httpsVerify, driver.ErrInvalid)
+	case i.by == byHTTP:
+		return fmt.Errorf("node %s: driver_info %s is for virtual media: firmware loads by https wherever rackd has --https-certificate, and is given its authority by other means: remove the field: %w",
+			n.Label(), fieldHTTPS, driver.ErrInvalid)
+	case n.DriverString(fieldExternal) != "" || n.DriverString(ownramdisk.ImageField) != "":
+		return fmt.Errorf("node %s: driver_info %s is for images that the BMC loads from rackd itself, and there is %s or %s: give those as https URLs, and remove the field: %w",
+			n.Label(), fieldHTTPS, fieldExternal, ownramdisk.ImageField, driver.ErrInvalid)
+	}
+	return nil
+}
+
+// ownBase is where the machine or its BMC finds what this rackd serves.
+func (i Interface) ownBase(t *driver.Task) (string, error) {
+	if own := t.Node.DriverString(fieldExternal); own != "" {
+		return own, nil
+	}
+	secure := t.Media.TLSBase()
+	switch {
+	case i.by == byHTTP && secure != "", i.by == byDrive && byHTTPS(t.Node) != "" && secure != "":
+		return secure, nil
+	case i.by == byDrive && byHTTPS(t.Node) != "":
+		return "", fmt.Errorf("node %s: driver_info %s asks for https, and this rackd has no --https-certificate: give it one, or remove the field: %w", t.Node.Label(), fieldHTTPS, driver.ErrInvalid)
+	}
+	return t.Media.Base(), nil
+}
+
+// trust has the BMC verify this rackd's certificate, where the node says so.
+func (i Interface) trust(ctx context.Context, t *driver.Task, kind string) error {
+	if i.by != byDrive || byHTTPS(t.Node) != httpsVerify {
+		return nil
+	}
+	m, can := t.Hardware.Management().(driver.MediaTruster)
+	if !can {
+		return fmt.Errorf("node %s: driver_info %s is %s, and its management interface has no way to tell a BMC of certificates: give true, and have the BMC trust rackd's certificate by its own means: %w",
+			t.Node.Label(), fieldHTTPS, httpsVerify, driver.ErrInvalid)
+	}
+	return driver.Settle(func() error { return m.TrustMedia(ctx, t.Fence, t.Node, kind, t.Media.TLSCertificates()) })
+}

@@ -1,0 +1,91 @@
+package mediaboot
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// trusting is a BMC that may be told which servers of images to trust.
+type trusting struct {
+	driver.Management
+	driver.VirtualMedia
+	given *[]string
+	err   error
+}
+
+func (b trusting) TrustMedia(_ context.Context, f driver.Fence, _ *node.Document, kind string, certificates []string) error {
+	*b.given = append(*b.given, kind+" "+strings.Join(certificates, " "))
+	return errors.Join(b.err, f.Check())
+}
+
+// What rackd makes is loaded by https where the node asks for it. Where that cannot be, nothing is inserted.
+func TestMediaByHTTPS(t *testing.T) {
+	const secure = "https://192.0.2.5:8443"
+	for name, c := range map[string]struct {
+		asks   any
+		secure string
+		deaf   bool
+		err    error
+		want   string // of the machine's drive
+		given  []string
+		says   string
+	}{
+		"not asked for":               {secure: secure, want: "http://192.0.2.5:8080/media/u/secret1/boot.iso cdrom"},
+		"asked for":                   {asks: true, secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom"},
+		"asked for, as text":          {asks: "True", secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom"},
+		"asked against":               {asks: false, secure: secure, want: "http://192.0.2.5:8080/media/u/secret1/boot.iso cdrom"},
+		"verified":                    {asks: "verify", secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom", given: []string{"cdrom PEM"}},
+		"no certificate":              {asks: true, says: "--https-certificate"},
+		"a BMC that verifies nothing": {asks: "verify", secure: secure, err: driver.ErrUnsupported, given: []string{"cdrom PEM"}, says: driver.ErrUnsupported.Error()},
+		"a driver that has no way":    {asks: "verify", secure: secure, deaf: true, says: "no way to tell a BMC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := map[string]any{}
+			if c.asks != nil {
+				info[fieldHTTPS] = c.asks
+			}
+			k := task(t, &node.Document{UUID: "u", DriverInfo: info})
+			k.Media = &server{secure: c.secure, alive: true}
+			var given []string
+			m := k.Hardware.Management()
+			if !c.deaf {
+				k.Hardware = withManagement(t, k, trusting{m, m.(driver.VirtualMedia), &given, c.err})
+			}
+			i := VirtualMedia(fine)
+			if err := i.Validate(k.Node); err != nil {
+				t.Fatal(err)
+			}
+			err := i.PrepareRamdisk(t.Context(), k)
+			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			got := state(t, k)
+			if !slices.Equal(given, c.given) || err == nil && got != c.want || err != nil && strings.Contains(got, "://") {
+				t.Errorf("the machine boots %q, want %q; the BMC was given %q, want %q", got, c.want, given, c.given)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotLoadedByHTTPS(t *testing.T) {
+	for says, c := range map[string]struct {
+		info map[string]any
+		by   func(func(string) error) Interface
+	}{
+		`is "perhaps"`:         {map[string]any{fieldHTTPS: "perhaps"}, VirtualMedia},
+		"is for virtual media": {map[string]any{fieldHTTPS: true}, HTTPBoot},
+		"from rackd itself":    {map[string]any{fieldHTTPS: "verify", fieldExternal: "https://192.0.2.9"}, VirtualMedia},
+		"or deploy_iso: give":  {map[string]any{fieldHTTPS: "verify", "deploy_iso": "https://192.0.2.9/a.iso"}, VirtualMedia},
+	} {
+		n := &node.Document{UUID: "u", DriverInfo: c.info, Properties: map[string]any{"capabilities": "boot_mode:uefi"}}
+		if err := c.by(fine).Validate(n); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, want %q", c.info, err, says)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package redfish
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// verifying is what a virtual drive says of how it verifies the servers of images (VirtualMedia.v1_4_0).
+type verifying struct {
+	VerifyCertificate *bool
+	Certificates      struct {
+		At string `json:"@odata.id"`
+	}
+}
+
+// TrustMedia implements driver.MediaTruster. Certificates that a drive has already stay there.
+func (d *Driver) TrustMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, certificates []string) error {
+	return d.change(ctx, f, n, "have virtual media verify the server", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+		found, err := drives(c, s)
+		if err != nil {
+			return err
+		}
+		for _, drive := range found {
+			if !serves(drive, mediaType) {
+				continue
+			}
+			if err := trust(c, makerOf(c, s), drive, certificates); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func trust(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, certificates []string) error {
+	var is verifying
+	if err := read(c, drive.ODataID, &is); err != nil {
+		return fmt.Errorf("read virtual drive %s: %w", drive.ID, err)
+	}
+	if is.VerifyCertificate == nil || is.Certificates.At == "" {
+		return fmt.Errorf("its virtual drive %s has no VerifyCertificate with Certificates, and so verifies no server of images: %w", drive.ID, driver.ErrUnsupported)
+	}
+	for _, text := range certificates {
+		if err := addTrusted(c, is.Certificates.At, text); err != nil {
+			return fmt.Errorf("give virtual drive %s a certificate: %w", drive.ID, err)
+		}
+	}
+	if *is.VerifyCertificate {
+		return nil
+	}
+	if _, err := patch(c, m, drive.ODataID, map[string]any{"VerifyCertificate": true}); err != nil {
+		return fmt.Errorf("have virtual drive %s verify: %w", drive.ID, err)
+	}
+	if err := read(c, drive.ODataID, &is); err != nil {
+		return fmt.Errorf("read virtual drive %s back: %w", drive.ID, err)
+	}
+	if is.VerifyCertificate == nil || !*is.VerifyCertificate {
+		return fmt.Errorf("virtual drive %s was told to verify the servers of images and the BMC accepted, but it does not show so", drive.ID)
+	}
+	return nil
+}
+
+// addTrusted adds a certificate to a collection, unless it is there.
+func addTrusted(c *gofish.APIClient, at, text string) error {
+	wanted, _ := pem.Decode([]byte(text))
+	if wanted == nil {
+		return errors.New("it is not in PEM")
+	}
+	there := func() (bool, error) {
+		var all struct {
+			Members []struct {
+				At string `json:"@odata.id"`
+			}
+		}
+		if err := read(c, at, &all); err != nil {
+			return false, err
+		}
+		for _, member := range all.Members {
+			var has struct{ CertificateString string }
+			if err := read(c, member.At, &has); err != nil {
+				return false, err
+			}
+			if block, _ := pem.Decode([]byte(has.CertificateString)); block != nil && bytes.Equal(block.Bytes, wanted.Bytes) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	if is, err := there(); is || err != nil {
+		return err
+	}
+	resp, err := c.Post(at, map[string]any{"CertificateString": text, "CertificateType": "PEM"})
+	if err != nil && status(err) != http.StatusConflict { // it has it already, and does not show certificates
+		return err
+	}
+	if err == nil {
+		resp.Body.Close()
+	}
+	if is, err := there(); err != nil || !is {
+		return errors.Join(err, errors.New("the BMC took it, but does not show it"))
+	}
+	return nil
+}
