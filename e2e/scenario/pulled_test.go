@@ -225,7 +225,7 @@ func TestMediumWhoseServerGoesAwayInTheLoad(t *testing.T) {
 	hardwareOnly(t)
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprintf("back=%t", back), func(t *testing.T) {
-			ctx := limit(t, 8*time.Minute)
+			ctx := limit(t, 10*time.Minute)
 			if back { // there is no other
 				alone(t)
 			}

@@ -99,6 +99,7 @@ type end struct{ bound, seen string }
 
 // ends are all such places.
 var ends = map[string]end{
+	"rackd/daemon/media.go bringForMedium tries again":             {"bringForBMC, or the end of the request", "log and the answer, 503"},
 	"rackd/iscsi/disk.go Wait tries again":                         {"tries", "last_error of the step"},
 	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
 	"central/console/viewer.go insist tries again":                 {"openedWithin, or ViewerSilent once it is open", "the session's notes, and the reason of its end"},

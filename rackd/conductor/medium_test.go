@@ -69,6 +69,9 @@ func TestMediumOfABoot(t *testing.T) {
 					}
 					boots <- "counted"
 					<-counted
+					if got, want := k.Media.Reading(), (driver.Reading{Known: true, Bytes: 30, Needs: 100}); got != want {
+						t.Errorf("of its medium it knows %+v, want %+v", got, want)
+					}
 				}
 				k.Media.Withdraw()
 				k.Facts[driver.FactBoot] = driver.BootInstance
@@ -108,6 +111,14 @@ func TestMediumOfABoot(t *testing.T) {
 			counted <- true
 			if said := <-boots; said != "counted" {
 				t.Fatal(said)
+			}
+			if o, _ := b.Medium(nodeA, code); o.Read != nil {
+				t.Error("a neighbour takes note of what is read")
+			}
+			for _, bytes := range []int64{0, 10, 20} { // before it is counted, and after
+				if o, ok := a.Medium(nodeA, code); ok && o.Read != nil {
+					o.Read(bytes, 100)
+				}
 			}
 			synctest.Wait()
 			if got := s.Work(nodeA).Doc.Checkpoint.Boot.Number; got != want {

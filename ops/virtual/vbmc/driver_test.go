@@ -81,6 +81,14 @@ func TestRedfishDriverUsesAbilities(t *testing.T) {
 		t.Error("an image that cannot be read was attached")
 	}
 	computer.unreadable, computer.image = nil, image
+	for _, found := range []error{nil, errors.New("the server answers 404")} {
+		computer.found = found
+		list, err := d.Media(t.Context(), n)
+		if err != nil || len(list) == 0 || (list[0].Problem != "") != (found != nil) || found != nil && list[0].Problem != found.Error() {
+			t.Errorf("of a medium that the start found (%v) it says %+v, %v", found, list, err)
+		}
+	}
+	computer.found = nil
 	if err := d.EjectImage(t.Context(), fence, n, "cdrom", func(i string) bool { return i == image }); err != nil || computer.image != "" {
 		t.Errorf("eject: image %q, %v", computer.image, err)
 	}

@@ -62,7 +62,7 @@ func (s Settings) lostMedium(ctx context.Context, t *driver.Task) (bool, error) 
 	}
 	times, _ := strconv.Atoi(t.Facts[factLost])
 	if times >= mostLost {
-		return false, fmt.Errorf("node %s: the machine does not boot its ramdisk from its virtual medium, although it was started %d times: %s. Find who or what empties the drive (the BMC's log, another program that uses this BMC), or why the BMC does not read from rackd, and then send the request again",
+		return false, fmt.Errorf("node %s: the machine does not boot its ramdisk from its virtual medium, although it was started %d times: %s. The BMC's log may say what empties the drive, or why the BMC does not read from rackd. Mend that, then send the request again",
 			t.Node.Label(), times+1, why)
 	}
 	// What the BMC still shows of it has to go, or it would be left in its drive.

@@ -3,13 +3,14 @@ package mediaboot
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Facts of a boot: that the BMC has shown the medium in its drive, and that the machine was found to be past its firmware while not a byte
-// of the medium was asked for.
+// Facts of a boot. The first says how the BMC has shown the medium in its drive. The second is how many bytes
+// were read of it at the last look, where that may be wrong.
 const (
 	factShown  = "media_shown"
 	factUnread = "media_unread"
@@ -66,22 +67,29 @@ const (
 	shownFull   = "full"
 )
 
-// unread says so of a drive that holds a medium which is served here, where no byte was asked for since this rackd runs the work, although
-// the machine is past its firmware. A machine comes there a moment before its firmware reads, so that it is said at the second look.
+// unread looks at a drive that holds the medium, which this rackd serves. It is wrong that a machine past its firmware has asked for no byte. A
+// machine comes there a moment before its firmware reads, so that it is said at the second look. Of a boot that began before this rackd ran
+// the work, it is known alone that nothing was read between two looks: the machine may have lost its medium while this rackd was away.
 func unread(ctx context.Context, t *driver.Task, drive string, read driver.Reading, here bool) (driver.Lack, error) {
+	far := driver.Start(0)
 	m, tells := t.Hardware.Management().(driver.StartTeller)
-	if !tells || !here || read.Needs > 0 {
+	if tells {
+		var err error
+		if far, err = m.Start(ctx, t.Node); err != nil {
+			return driver.Lack{}, err
+		}
+	}
+	if !here || read.Known && (read.Needs > 0 || far != driver.PastFirmware) || far == driver.InFirmware {
 		delete(t.Facts, factUnread)
 		return driver.Lack{}, nil
 	}
-	far, err := m.Start(ctx, t.Node)
-	if err != nil || far != driver.PastFirmware {
-		delete(t.Facts, factUnread)
-		return driver.Lack{}, err
-	}
-	if t.Facts[factUnread] == "" {
-		t.Facts[factUnread] = "yes"
+	last, now := t.Facts[factUnread], strconv.FormatInt(read.Bytes, 10)
+	t.Facts[factUnread] = now
+	switch {
+	case last != now:
 		return driver.Lack{}, nil
+	case read.Known:
+		return driver.Lack{Why: fmt.Sprintf("the BMC shows the medium in its virtual drive %s and has not asked this rackd for a byte of it, and the machine is past its firmware", drive), Sure: true}, nil
 	}
-	return driver.Lack{Why: fmt.Sprintf("the BMC shows the medium in its virtual drive %s and has not asked this rackd for a byte of it, and the machine is past its firmware", drive), Sure: read.Known}, nil
+	return driver.Lack{Why: fmt.Sprintf("this rackd was away while the machine booted, and the medium in virtual drive %s is read no more", drive)}, nil
 }

@@ -44,6 +44,7 @@ type world struct {
 	over bool // the boot is
 	load bootorder.Load
 	open int
+	read func(bytes, needs int64)
 	log  *slog.Logger // nil: nothing is logged
 	// params are rackd's --kernel-params.
 	params []string
@@ -52,7 +53,7 @@ type world struct {
 
 func (w *world) medium(_ context.Context, node_, given string) (Medium, bool) {
 	n := &node.Document{UUID: id, Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
-	return Medium{Node: n, Load: w.load, Machine: netboot.Machine{UUID: id, BootID: "boot-7", Order: bootorder.Ramdisk(w.load)}}, node_ == id && given == code && !w.over
+	return Medium{Node: n, Load: w.load, Read: w.read, Machine: netboot.Machine{UUID: id, BootID: "boot-7", Order: bootorder.Ramdisk(w.load)}}, node_ == id && given == code && !w.over
 }
 
 func (w *world) file(id, name string) (bootmedium.File, func(), error) {
@@ -193,5 +194,22 @@ func TestACommandLineThatIsTooLong(t *testing.T) {
 		if refused := status != http.StatusOK; strings.Contains(logs.String(), says) != refused {
 			t.Errorf("%d bytes more: logged %s", more, &logs)
 		}
+	}
+}
+
+// How much is read of a medium is told, of which a machine needs kernel and ramdisk. Who asks for the size reads nothing.
+func TestWhatIsReadIsTold(t *testing.T) {
+	var told []string
+	w := &world{load: bootorder.Load{}, read: func(bytes, needs int64) { told = append(told, fmt.Sprint(bytes, " of ", needs)) }}
+	s := serve(t, w)
+	at := s.URL + Path(id, code)
+	get(t, http.MethodHead, at, "")
+	if len(told) > 0 {
+		t.Errorf("of a question for the size it tells %q", told)
+	}
+	get(t, http.MethodGet, at, "bytes=100-149")
+	needs := len("kernel ")*1000 + len("ramdisk ")*1000
+	if want := fmt.Sprintf("[0 of %d 50 of %[1]d]", needs); fmt.Sprint(told) != want {
+		t.Errorf("it tells %v, want %s", told, want)
 	}
 }
