@@ -32,6 +32,10 @@ type Config struct {
 	Light bool
 	// Volumes: the machines' firmware attaches iSCSI volumes, and their BMCs set the boot order.
 	Volumes bool
+	// Scratch is a folder for the disks that machines export by iSCSI; empty: they export none. The targets are tgtd's, of Debian's package tgt.
+	Scratch string
+	// Podman: the machines' ramdisks install containers. No registry is asked.
+	Podman bool
 	// Timings and Seed are the machines' pace.
 	Timings pace.Timings
 	Seed    uint64

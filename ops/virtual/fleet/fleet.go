@@ -101,7 +101,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 		cfg.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
 		cfg.Disc, cfg.Volumes = cdrom.Read, f.cfg.Volumes
 		cfg.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
-			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Log: f.cfg.Log.With("machine", m.Name)}
+			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, Log: f.cfg.Log.With("machine", m.Name)}
 	}
 	m.Machine = machine.New(cfg)
 	var err error

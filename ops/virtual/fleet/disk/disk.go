@@ -57,8 +57,15 @@ func (d *Disk) Holds() (Content, string) {
 // Write notes the write of an image that transfer does. When ctx has ended by then,
 // the machine's power was cut and the write is torn.
 func (d *Disk) Write(ctx context.Context, by By, image string, transfer func() error) error {
-	d.begin(by, journal.WriteBegun, image)
-	err := transfer()
+	d.Begin(by, image)
+	return d.End(ctx, by, image, transfer())
+}
+
+// Begin notes that the write of an image begins, which End ends.
+func (d *Disk) Begin(by By, image string) { d.begin(by, journal.WriteBegun, image) }
+
+// End notes how a write has ended: with the image whole on the disk, with err, or with the power that ctx stands for.
+func (d *Disk) End(ctx context.Context, by By, image string, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing--

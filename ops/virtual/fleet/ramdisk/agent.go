@@ -59,7 +59,11 @@ type Agent struct {
 	Journal   *journal.Journal
 	Pace      *pace.Pace
 	Faults    *fault.Faults
-	Log       *slog.Logger
+	// Scratch is a folder for the disk as others write to it; empty: the machine exports none.
+	Scratch string
+	// Podman: the ramdisk installs containers, as those of ironic-python-agent with podman do.
+	Podman bool
+	Log    *slog.Logger
 }
 
 // run is one life of the agent.
@@ -68,6 +72,9 @@ type run struct {
 	boot   string
 	asked  chan End
 	images *http.Client
+
+	rootUUID string // of the partition image that was written
+	exported *exported
 }
 
 // Run looks the machine up, sends heartbeats and obeys commands, until ctx ends or a
@@ -124,10 +131,12 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 	go func() { served <- server.ServeTLS(l, "", "") }()
 	go func() { defer close(beaten); heart.Run(ctx) }()
 	defer func() {
+		powered := ctx.Err() == nil
 		cut()
 		server.Close()
 		runner.Close()
 		<-beaten
+		r.abandon(powered)
 	}()
 	r.note(journal.AgentUp, disk.By{Boot: r.boot}, "node "+id.Node)
 	select {

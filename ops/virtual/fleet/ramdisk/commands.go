@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/commands"
 	"github.com/ironyard/ironyard/agent/deploy"
@@ -33,6 +35,9 @@ var simulated = map[string]func(r *run, ctx context.Context, by disk.By, c comma
 		return "powering off", r.end(PowerOff)
 	},
 	agentapi.CmdFinalizeRescue: (*run).rescue,
+	agentapi.CmdStartISCSI:     (*run).startISCSI,
+	agentapi.CmdFinishISCSI:    (*run).finishISCSI,
+	agentapi.CmdStopISCSI:      (*run).stopISCSI,
 	agentapi.CmdCollectLogs: func(*run, context.Context, disk.By, command.Call) (any, error) {
 		return map[string]string{"system_logs": ""}, nil
 	},
@@ -43,10 +48,7 @@ var telling = map[string]bool{agentapi.CmdGetDeploySteps: true, agentapi.CmdGetC
 
 // lacking are the commands that a simulated machine refuses, with the reason.
 var lacking = map[string]string{
-	agentapi.CmdPartitionUUIDs: "its disk holds whole-disk images",
-	agentapi.CmdStartISCSI:     "it exports no disk",
-	agentapi.CmdFinishISCSI:    "it exports no disk",
-	agentapi.CmdStopISCSI:      "it exports no disk",
+	agentapi.CmdPartitionUUIDs: "it tells the partitions when it has written the image",
 }
 
 // specs are the agent's commands as its registry lists them.
@@ -64,7 +66,9 @@ func (r *run) specs() []command.Spec {
 			case ok:
 				result, err = act(r, ctx, by, c)
 			case telling[spec.Name]:
-				result, err = own(ctx, c)
+				if result, err = own(ctx, c); err == nil && spec.Name == agentapi.CmdGetDeploySteps && r.Podman {
+					result, err = withBootc(result)
+				}
 			case lacking[spec.Name] != "":
 				err = errors.New("this machine is simulated and refuses " + spec.Name + ": " + lacking[spec.Name])
 			default:
@@ -112,7 +116,13 @@ func (r *run) write(ctx context.Context, by disk.By, info agentapi.ImageInfo, re
 	if err != nil {
 		return nil, err
 	}
-	return agentapi.PrepareImageResult{RootDevice: r.Inventory.Disks[0].Name, Written: last}, nil
+	result := agentapi.PrepareImageResult{RootDevice: r.Inventory.Disks[0].Name, Written: last}
+	if info.Partitions != nil {
+		r.rootUUID = uuid.NewString()
+		result.RootUUID = r.rootUUID
+		result.PartitionUUIDs = &agentapi.PartitionUUIDs{Root: r.rootUUID, ESP: "AB12-CD34", Partitions: map[string]string{"root": result.RootDevice + "p2", "efi system partition": result.RootDevice + "p1"}}
+	}
+	return result, nil
 }
 
 func (r *run) deployStep(ctx context.Context, by disk.By, c command.Call) (any, error) {
@@ -126,6 +136,10 @@ func (r *run) deployStep(ctx context.Context, by disk.By, c command.Call) (any, 
 			return r.write(ctx, by, p.ImageInfo, c.Report)
 		case "erase_devices_metadata":
 			return nil, r.erase(ctx, by)
+		case bootcStep:
+			if r.Podman {
+				return r.bootc(ctx, by, args)
+			}
 		}
 		return nil, &deploy.ParamError{Reason: fmt.Sprintf("this agent has no deploy step %q", name)}
 	})
@@ -181,9 +195,18 @@ func (r *run) erase(ctx context.Context, by disk.By) error {
 	})
 }
 
-func (r *run) installBoot(ctx context.Context, _ disk.By, _ command.Call) (any, error) {
+func (r *run) installBoot(ctx context.Context, _ disk.By, c command.Call) (any, error) {
 	if content, _ := r.Disk.Holds(); content != disk.Image {
 		return nil, &deploy.ParamError{Reason: "no image was written since the agent started: run standby.prepare_image first"}
+	}
+	var p struct {
+		RootUUID string `json:"root_uuid"`
+	}
+	if err := decode(c.Params, &p); err != nil {
+		return nil, err
+	}
+	if r.rootUUID != "" && p.RootUUID != r.rootUUID {
+		return nil, &deploy.ParamError{Reason: fmt.Sprintf("the disk's root file system is %s, and not %q", r.rootUUID, p.RootUUID)}
 	}
 	return "boot entry made", r.Pace.Sleep(ctx, r.Pace.Step)
 }
