@@ -87,11 +87,14 @@ func (i *Identities) Of(group string) Identity {
 }
 
 // choose suits tls.Config.GetCertificate: an agent gets the certificate that it asks for by its
-// DoorName; else that of the rackd's own group.
+// DoorName, and an installer by a name below that; else that of the rackd's own group.
 func (i *Identities) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s := i.now()
 	if c := s.byName[hello.ServerName]; c != nil {
 		return c, nil
+	}
+	if _, above, below := strings.Cut(hello.ServerName, "."); below && s.byName[above] != nil {
+		return s.byName[above], nil
 	}
 	own := s.boots[i.own]
 	return &own.Certificate, nil

@@ -70,6 +70,7 @@ func TestAgentsOfEachGroupSeeTheirCertificate(t *testing.T) {
 	_, shown := openDoor(t, seal.NewKeyring("own", ownKey).With("other", otherKey), "Own")
 	for _, c := range []struct{ asked, want string }{
 		{agentapi.DoorName(own.Fingerprint), own.Fingerprint}, {agentapi.DoorName(other.Fingerprint), other.Fingerprint},
+		{"r2." + agentapi.DoorName(other.Fingerprint), other.Fingerprint},
 		{agentapi.DoorName(stranger.Fingerprint), own.Fingerprint}, {"", own.Fingerprint}, // other makes of agents say nothing
 	} {
 		if got := shown(c.asked); got != c.want {

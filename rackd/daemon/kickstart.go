@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -53,14 +56,21 @@ func (k kickstarts) Kickstart(ctx context.Context, m netboot.Machine, image stri
 	if len(doors) == 0 {
 		return "", errors.New("this rackd serves no agents")
 	}
-	values[kickstart.Heartbeat], values[kickstart.Heartbeats] = doors[0], strings.Join(doors, " ")
+	values[kickstart.Heartbeat] = doors[0]
 	if !racks.Inspection { // else they are the operator's own, such as central's
-		pin, err := publicKey(k.identity(m.Group))
+		id := k.identity(m.Group)
+		pin, err := publicKey(id)
 		if err != nil {
 			return "", err
 		}
-		values[kickstart.Insecure], values[kickstart.TLS] = "true", "--insecure --pinnedpubkey sha256//"+pin
+		named, to, err := byName(doors, agentapi.DoorName(id.Fingerprint))
+		if err != nil {
+			return "", err
+		}
+		doors = named
+		values[kickstart.Insecure], values[kickstart.TLS] = "true", "--insecure --pinnedpubkey sha256//"+pin+to
 	}
+	values[kickstart.Heartbeats] = strings.Join(doors, " ")
 	if secret.Drive != "" {
 		if values[kickstart.ConfigDrive], err = driveSections(secret.Drive); err != nil {
 			return "", err
@@ -71,6 +81,22 @@ func (k kickstarts) Kickstart(ctx context.Context, m netboot.Machine, image stri
 		return "", fmt.Errorf("fill the kickstart's template: %w", err)
 	}
 	return text, nil
+}
+
+// byName are URLs by names below that of a certificate, and curl's options to connect to where they are. A rackd that stands in for the
+// machine's group shows the group's certificate only to who asks for it by name, and curl asks by the name in the URL.
+func byName(urls []string, name string) (named []string, options string, err error) {
+	for i, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			return nil, "", fmt.Errorf("read the address of agents: %w", err)
+		}
+		port := cmp.Or(u.Port(), "443")
+		to := net.JoinHostPort(u.Hostname(), port)
+		u.Host = fmt.Sprintf("r%d.%s:%s", i+1, name, port)
+		named, options = append(named, u.String()), options+" --connect-to "+u.Host+":"+to
+	}
+	return named, options, nil
 }
 
 func (k kickstarts) template(f bootorder.File) (*kickstart.Template, error) {

@@ -86,13 +86,14 @@ func installing(i bootorder.Installer) netboot.Machine {
 var section = regexp.MustCompile(`(?ms)^%(pre|post|onerror)([^\n]*)\n(.*?)^%end$`)
 
 // The scripts of rackd's own kickstart report to the agents' door, by the shell and the curl that installers have. They believe that
-// door alone, and turn to the next where one does not answer.
+// door alone, and turn to the next where one does not answer. The door is of a rackd that stands in for the machine's group.
 func TestTheKickstartsScriptsReport(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not here")
 	}
 	key, id := newIdentity(t)
-	ids, err := agentdoor.NewIdentities(seal.NewKeyring("own", key), "own", slog.New(slog.DiscardHandler))
+	spare, _ := newIdentity(t)
+	ids, err := agentdoor.NewIdentities(seal.NewKeyring("spare", spare).With("own", key), "spare", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +191,9 @@ func TestInstallersReportByTheirVersionOfIP(t *testing.T) {
 		k := kickstartsFor(t, id, nil, "")
 		k.ramdisk = r.kickstarts(f).ramdisk
 		text, err := k.Kickstart(t.Context(), installing(bootorder.Installer{Repository: "http://x/"}), "http://x/")
-		if want := f.agents() + "/v1/heartbeat/" + installNode; err != nil || !strings.Contains(text, want) {
-			t.Errorf("%v: it does not report to %s:\n%s", err, want, text)
+		to := ".ironyard:6386:" + strings.TrimPrefix(f.agents(), "https://") + " "
+		if want := "/v1/heartbeat/" + installNode; err != nil || !strings.Contains(text, want) || !strings.Contains(text, to) {
+			t.Errorf("%v: it does not report to %s at %s:\n%s", err, want, to, text)
 		}
 	}
 }
