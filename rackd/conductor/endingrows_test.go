@@ -339,11 +339,14 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 
 ## What happens beside a flow
 
-At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `; at one of each with each event in make test, at all in make chaos):
+At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `; at one of each with each event in make test, at all in make chaos).
+Flows by other ways to boot and to deploy than the network and an image of a disk are killed alone, in make test at the steps that have these ways in them:
 
 | event | the flow |
 |---|---|
 | its rackd is killed | ends as without that |
+| its rackd is killed, and the flow boots or deploys by virtual media, iSCSI, a volume, a ramdisk, a partition image or an installer | ends as without that: one write, one start of what was written, and drives, volumes, boot device and power as without that. Where firmware finds no medium because the rackd that served it has died, it may start the disk's old instance once |
+| its rackd is killed once the flow has nothing to do any more, and its instance starts from a medium of rackds | ends as without that. A machine that has not read its medium by then stands still; another rackd puts a medium in, and the next start finds it ([decision 138](decisions/138-media-of-instances-outlive-their-rackd.md)) |
 | the node goes into maintenance and out of it | parks once the step that runs has ended, sends nothing to the machine until then, and ends as without that |
 | an abort that is accepted | ends in the state of its failure, or where it was serviced in active, and says that it was aborted; or ends as without that and says that the abort came too late |
 | an abort that is refused | ends as without that |

@@ -23,6 +23,13 @@ type flow struct {
 	medium string
 	// flags are of the rackd that begins the flow.
 	flags []string
+	// interfaces are the node's besides the usual ones, by kind. volume: the node has one to boot from.
+	interfaces map[string]string
+	volume     bool
+	// instance are the fields of the instance; nil: an image of a disk.
+	instance func(r *rig) map[string]any
+	// own are the steps whose places make test kills at too; nil: make chaos alone walks the flow.
+	own []string
 }
 
 // ended reports whether n is as the flow leaves a node that nothing else has happened to.

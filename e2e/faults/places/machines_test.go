@@ -35,7 +35,8 @@ var quick = pace.Timings{Firmware: 100 * time.Millisecond, Ramdisk: 100 * time.M
 	Write: 2500 * time.Millisecond, Step: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Shutdown: 200 * time.Millisecond, Spread: 0.3}
 
 // addMachines adds simulated machines, an image for them, and what rackds serve.
-func (r *rig) addMachines(t *testing.T, n int) {
+// ways: their firmware attaches volumes, they export their disks, and their ramdisks install containers.
+func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("NOT RUN: rackd's TFTP server needs root")
@@ -46,6 +47,7 @@ func (r *rig) addMachines(t *testing.T, n int) {
 		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(body))
 	}))
 	t.Cleanup(s.Close)
+	r.files = s.URL
 	r.image = operator.Image{URL: s.URL + "/image.raw", SHA256: hex.EncodeToString(sum[:])}
 	boot := filepath.Join(r.dir, "boot")
 	if err := os.Mkdir(boot, 0o700); err != nil {
@@ -59,6 +61,9 @@ func (r *rig) addMachines(t *testing.T, n int) {
 	c := fleet.Default
 	c.Machines, c.Network, c.Timings, c.Keep = n, netip.MustParsePrefix("127.83.0.0/16"), quick, 1<<20
 	c.BMCPort, c.AgentPort = 8543, 9899 // other fleets may run on this machine
+	if c.Volumes = ways; ways {
+		c.Scratch, c.Podman = r.dir, true
+	}
 	c.Rackds = []string{"http://" + address(spare) + ":8080"}
 	var err error
 	if r.machines, err = fleet.New(c); err != nil {

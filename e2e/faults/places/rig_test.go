@@ -50,6 +50,9 @@ type rig struct {
 	machines *fleet.Fleet
 	used     atomic.Int64
 	image    operator.Image
+	files    string // base URL of other files, each of which has the image's bytes
+	// left is how each flow leaves its machine undisturbed, by name.
+	left sync.Map
 }
 
 // rackd is the program. builtRackd builds it once: to link it takes seconds of both processors.
@@ -328,13 +331,24 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 			body["boot_interface"] = "redfish-virtual-media"
 			e.DriverInfo["deploy_iso"] = f.medium
 		}
+		for kind, name := range f.interfaces {
+			body[kind+"_interface"] = name
+		}
 	}
 	body["conductor_group"], body["automated_clean"] = group, true
 	body["instance_info"] = map[string]any{"image_source": r.image.URL, "image_checksum": r.image.SHA256, "image_disk_format": "raw"}
+	if f.instance != nil {
+		body["instance_info"] = f.instance(r)
+	}
 	var n node
 	r.post(t, "/v1/nodes", body, &n)
 	for _, mac := range macs {
 		r.post(t, "/v1/ports", map[string]any{"node_uuid": n.UUID, "address": mac}, &struct{}{})
+	}
+	if f.volume {
+		r.post(t, "/v1/volume/connectors", map[string]any{"node_uuid": n.UUID, "type": "iqn", "connector_id": "iqn.2026-11.org.example:" + machine.Name}, &struct{}{})
+		r.post(t, "/v1/volume/targets", map[string]any{"node_uuid": n.UUID, "volume_type": "iscsi", "volume_id": "v", "boot_index": 0, "properties": map[string]any{
+			"target_iqn": volumeIQN, "target_portal": "127.82.2.1:3260", "target_lun": 1}}, &struct{}{})
 	}
 	for _, q := range f.way {
 		r.request(t, n.UUID, q)
