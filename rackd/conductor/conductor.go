@@ -162,6 +162,8 @@ type Conductor struct {
 	takes map[string]takes
 	// boots are boot devices that requests have set, by node, until documents show them.
 	boots map[string]*bootAsked
+	// parted are the media of the instances that works here have ended with, by node, until documents show these ends.
+	parted map[string]parted
 }
 
 // New returns a conductor that is idle until Run.
@@ -169,7 +171,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}}
+	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}, parted: map[string]parted{}}
 	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
 	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c}, Reach: cfg.Reach,
 		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})
@@ -323,8 +325,12 @@ func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Docume
 	g.Go(func() error {
 		defer func() {
 			cancel()
+			facts, told := r.InstanceFacts()
 			c.mu.Lock()
 			delete(c.runners, n.UUID)
+			if delete(c.parted, n.UUID); told {
+				c.parted[n.UUID] = parted{w.Doc.Generation, facts}
+			}
 			c.mu.Unlock()
 			c.NodeChanged(n.UUID) // look again: there may be newer work
 		}()

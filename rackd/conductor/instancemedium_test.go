@@ -155,6 +155,18 @@ func TestMediaOfAnInstance(t *testing.T) {
 			if fails {
 				return
 			}
+			s.mu.Lock()
+			ended, n := s.works[nodeA], *s.nodes[nodeA]
+			delete(s.works, nodeA)
+			n.State = provision.Deploying
+			s.nodes[nodeA] = &n
+			s.mu.Unlock()
+			if _, ok := a.Medium(nodeA, code); !ok {
+				t.Error("its work is cleared away, the node's document does not show its end, and its medium is gone")
+			}
+			s.mu.Lock()
+			s.works[nodeA] = ended
+			s.mu.Unlock()
 			later := func(change func(*node.Document)) {
 				s.mu.Lock()
 				n := *s.nodes[nodeA]

@@ -119,7 +119,21 @@ func (c *Conductor) instance(n *node.Document) (facts map[string]string, ok bool
 			return now, now[driver.FactBoot] == driver.BootInstance
 		}
 	}
+	if w == nil && provision.Transient(n.State) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if p, has := c.parted[n.UUID]; has && p.generation >= n.Generation {
+			return p.facts, p.facts[driver.FactBoot] == driver.BootInstance
+		}
+	}
 	return facts, ok
+}
+
+// parted is what a work has published last for an instance. Central clears a work away that has ended, and the node's document may show its
+// end a little later: the machine that was started reads its medium meanwhile.
+type parted struct {
+	generation int64
+	facts      map[string]string
 }
 
 // instanceMedium is the medium that an instance boots from, if a code is its.
