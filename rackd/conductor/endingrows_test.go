@@ -340,7 +340,7 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 ## What happens beside a flow
 
 At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `; at one of each with each event in make test, at all in make chaos).
-Flows by other ways to boot and to deploy than the network and an image of a disk are killed alone, in make test at the steps that have these ways in them:
+Flows by other ways to boot and to deploy are killed only. Make test kills those at the steps that have these ways in them:
 
 | event | the flow |
 |---|---|

@@ -116,9 +116,9 @@ var wayFlows = []flow{
 	with(contained, by("by bootc", deploying, "deploy", "bootc")),
 }
 
-// TestEveryPlaceOfWays kills the owner at every place of flows by other ways to boot and to deploy: virtual media, instances without a disk,
-// volumes, iSCSI, partition images, installers. Nothing is done twice, and the machine is left as it is undisturbed: what is in its drives,
-// what its firmware attaches, its boot device, its power. make test kills in TestEveryPlaceOnMachines at some of the places.
+// TestEveryPlaceOfWays kills the owner at every place of flows by other ways to boot and to deploy: virtual media, instances without a
+// disk, volumes, iSCSI, partition images, installers. Nothing is done twice. The machine is left as it is undisturbed: what is in its
+// drives, what its firmware attaches, its boot device, its power. make test kills in TestEveryPlaceOnMachines at some of the places.
 func TestEveryPlaceOfWays(t *testing.T) {
 	if os.Getenv("IRONYARD_CHAOS") == "" {
 		t.Skip("NOT RUN: kills some six hundred rackds; make chaos does, and make test kills at the places that are these ways' own")
@@ -249,8 +249,8 @@ func (r *rig) inDrive(t *testing.T, f flow, id string, drive func() string) (nam
 	return "rackd's " + file[strings.LastIndex(file, "/")+1:]
 }
 
-// startedAgain has a machine start once more that stands still, because the rackd died that served its medium when the flow had nothing to do
-// any more (docs/decisions/138).
+// startedAgain has a machine start once more that stands still, because the rackd that served its medium died when the flow had nothing to
+// do any more (docs/decisions/138).
 func (r *rig) startedAgain(t *testing.T, p place, id string, m *fleet.Member) {
 	t.Helper()
 	over := p.point == "conductor.finish" || p.point == "conductor.result"

@@ -1,6 +1,6 @@
 // Package fleet simulates hundreds of machines in one process: each with a virtual
-// BMC, firmware that boots from the network over IP and from virtual media, an agent that really speaks the
-// agent's protocol, and a disk that knows what was written. Thousands of light
+// BMC, firmware that boots from the network over IP, an agent that really speaks the
+// agent's protocol, and a disk that knows what was written. They boot from virtual media and volumes, too. Thousands of light
 // machines, with a BMC and power alone, fit as well.
 //
 // It may import ops/virtual, ops/operator and, below, what a machine runs: agent and protocol.

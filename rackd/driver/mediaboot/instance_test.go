@@ -326,8 +326,8 @@ func TestInstanceMediaAreKept(t *testing.T) {
 	}
 }
 
-// A rackd dies once the machine is told to start from its medium. Whether the machine has read it, no other rackd knows: the next owner starts
-// it again, from its own. It leaves a machine alone whose medium still answers.
+// A rackd dies once the machine is told to start from its medium. Whether the machine has read it, no other rackd knows. The next owner
+// starts it again, from its own. It leaves a machine alone whose medium still answers.
 func TestAnInstanceWhoseRackdIsGoneIsStartedAgain(t *testing.T) {
 	for _, alive := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

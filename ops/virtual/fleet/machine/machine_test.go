@@ -307,7 +307,7 @@ func TestMachineWithPowerAlone(t *testing.T) {
 	}
 }
 
-// A machine starts what is in its CD drive: an agent's kernel, or an instance's. Firmware goes on with its boot order where that is nothing.
+// A machine starts what is in its CD drive: an agent's kernel, or an instance's. Else firmware goes on with its boot order.
 func TestFromAMedium(t *testing.T) {
 	r := &rack{scripts: []func() (ipxe.Script, error){script(ipxe.Restart)}, agent: stays}
 	in(t, r, func(t *testing.T, b bench) {

@@ -43,7 +43,7 @@ func TestExport(t *testing.T) {
 	p := agentapi.StartISCSIParams{IQN: "iqn.2026-11.org.example:m", WipeDiskMetadata: true, Image: agentapi.ImageInfo{HashValue: hex.EncodeToString(sum[:])},
 		Initiator: "iqn.2026-11.org.example:rackd", User: "u", Secret: "secret-of-rackd", TargetUser: "t", TargetSecret: "secret-of-agent"}
 	var got agentapi.StartISCSIResult
-	for range 2 { // another rackd takes the place of the first, and begins anew
+	for range 2 { // another rackd takes the place of the first, and begins again
 		result, err := r.startISCSI(t.Context(), by, call(p))
 		if err != nil {
 			t.Fatal(err)
