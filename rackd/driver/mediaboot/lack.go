@@ -67,9 +67,10 @@ const (
 	shownFull   = "full"
 )
 
-// unread looks at a drive that holds the medium, which this rackd serves. It is wrong that a machine past its firmware has asked for no byte. A
-// machine comes there a moment before its firmware reads, so that it is said at the second look. Of a boot that began before this rackd ran
-// the work, it is known alone that nothing was read between two looks: the machine may have lost its medium while this rackd was away.
+// unread looks at a drive that holds the medium, which this rackd serves. It is wrong that a machine past its firmware has asked for
+// no byte. A machine comes there a moment before its firmware reads, so that it is said at the second look. Of a boot that began
+// before this rackd ran the work, it is known alone that nothing was read between two looks: the machine may have lost its medium
+// while this rackd was away.
 func unread(ctx context.Context, t *driver.Task, drive string, read driver.Reading, here bool) (driver.Lack, error) {
 	far := driver.Start(0)
 	m, tells := t.Hardware.Management().(driver.StartTeller)
