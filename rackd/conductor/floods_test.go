@@ -34,15 +34,15 @@ func TestBusThatIsAwayDoesNotFloodTheLog(t *testing.T) {
 			}}}}
 		c, _, kill := conductorOn(t, s, "a", owned("a"), m, func(cfg *Config) { cfg.Log = slog.New(slog.NewTextHandler(log, nil)) })
 		defer kill()
-		for i := range nodes {
-			s.request(fmt.Sprintf("n%02d", i), work.Deploy, provision.Deploying, work.Args{})
-		}
 		away := func(cut bool) {
 			s.mu.Lock()
 			s.cut = cut
 			s.mu.Unlock()
 		}
-		away(true)
+		away(true) // before any work is taken, so that no write succeeds that began while the bus was there
+		for i := range nodes {
+			s.request(fmt.Sprintf("n%02d", i), work.Deploy, provision.Deploying, work.Args{})
+		}
 		for range 60 {
 			_ = c.SawPower(t.Context(), s.Node("idle"), driver.PowerOn, time.Now(), false)
 			time.Sleep(time.Second)
