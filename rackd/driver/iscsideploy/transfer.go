@@ -151,7 +151,7 @@ func (t *transfer) piece(ctx context.Context) error {
 	}
 	off, size := t.off, max(int64(n), zero)
 	if off+size > t.room && t.partition {
-		return fmt.Errorf("Root partition is too small for requested image. Image virtual size: more than %d MB, Root size: %d MB: give a larger root_gb", t.room>>20, t.room>>20)
+		return fmt.Errorf("give a larger root_gb: Root partition is too small for requested image. Image virtual size: more than %d MB, Root size: %d MB", t.room>>20, t.room>>20)
 	}
 	if off+size > t.room {
 		return fmt.Errorf("disk %s is too small: it has %d bytes, the image more than that; choose another disk (root device hints) or a smaller image", t.device, t.room)

@@ -18,8 +18,8 @@ const (
 // volumeDevice is the boot option of a volume. Its BMC has no boot override of that name.
 const volumeDevice = "volume"
 
-// noVolumes is the answer of firmware that attaches no volumes.
-var noVolumes = fmt.Errorf("this machine's firmware attaches no volumes: %w", errors.ErrUnsupported)
+// errNoVolumes is the answer of firmware that attaches no volumes.
+var errNoVolumes = fmt.Errorf("this machine's firmware attaches no volumes: %w", errors.ErrUnsupported)
 
 // san is the firmware's iSCSI: what it logs in with, and its boot options, which have the volume once it has logged in.
 type san struct {
@@ -67,7 +67,7 @@ var (
 // ISCSIBoot implements vbmc.ISCSIBooter.
 func (m *Machine) ISCSIBoot() (now vbmc.ISCSIBoot, next *vbmc.ISCSIBoot, problem string, err error) {
 	if !m.cfg.Volumes {
-		return now, nil, "", noVolumes
+		return now, nil, "", errNoVolumes
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +85,7 @@ func (m *Machine) SetISCSIBoot(b vbmc.ISCSIBoot) error {
 // BootOptions implements vbmc.BootOrderer.
 func (m *Machine) BootOptions() (options []vbmc.BootOption, ordered int, err error) {
 	if !m.cfg.Volumes {
-		return nil, 0, noVolumes
+		return nil, 0, errNoVolumes
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -161,7 +161,7 @@ func (r *run) export(ctx context.Context, p agentapi.StartISCSIParams) (t *tgtd,
 	}
 	t.cmd = exec.Command("tgtd", "-f", "-C", t.control, "--iscsi", "portal="+at)
 	if err := t.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("Debian's package tgt: %w", err)
+		return nil, fmt.Errorf("start tgtd, of Debian's package tgt: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
