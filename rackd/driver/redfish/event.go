@@ -7,6 +7,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // toldEvent is an event of a BMC (DSP2046, Event).
@@ -56,17 +57,23 @@ func eventsIn(data []byte) (list []driver.BMCEvent) {
 // mostMessage and mostArgument bound what a message is made of, in bytes: a text may name an argument often.
 const mostMessage, mostArgument, mostArguments = 2 << 10, 256, 9
 
-// text is the event in words. Firmwares without words for it give the arguments of a message in a registry.
+// text is the event in words. Firmwares without words for it give the arguments of a message in a registry. Addresses in it let no reader in.
 func (e toldEvent) text() string {
 	args := e.MessageArgs[:min(len(e.MessageArgs), mostArguments)]
 	if e.Message == "" {
-		return strings.TrimSpace(e.MessageID + " " + strings.Join(args, ", "))
+		return bmc.WithoutAccess(strings.TrimSpace(e.MessageID + " " + strings.Join(args, ", ")))
 	}
 	var words []string
 	for i, arg := range args { // of one digit each
-		words = append(words, "%"+strconv.Itoa(i+1), arg[:min(len(arg), mostArgument)])
+		words = append(words, "%"+strconv.Itoa(i+1), shortened(arg, mostArgument))
 	}
-	return strings.NewReplacer(words...).Replace(e.Message[:min(len(e.Message), mostMessage)])
+	return bmc.WithoutAccess(strings.NewReplacer(words...).Replace(shortened(e.Message, mostMessage)))
+}
+
+// shortened is the beginning of a part of a message. What lets a reader in is taken out before the cut, so that no half of it stays.
+func shortened(part string, most int) string {
+	part = bmc.WithoutAccess(part)
+	return part[:min(len(part), most)]
 }
 
 const systemsPath = "/redfish/v1/Systems/"

@@ -10,8 +10,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Events in the forms that firmwares send: that of OpenBMC (Event 1.6, by SSE), of before MessageSeverity, with an origin as a text, with
-// a message's arguments alone, and with a link in place of the event.
+// Events come in the forms that firmwares send: that of OpenBMC (Event 1.6, by SSE), and of before MessageSeverity. Their origin may be a
+// text, a message may be its arguments alone, and a link may stand in place of the event.
 func TestFormsOfEvents(t *testing.T) {
 	d := newDriver(t, Options{})
 	at := time.Date(2026, 2, 19, 3, 55, 29, 0, time.UTC)
@@ -69,6 +69,28 @@ func TestEventsThatGrow(t *testing.T) {
 	for _, junk := range []string{"", "junk", "[]", `{"Events":7}`, `{"MetricValues":[{}]}`, `{"Events":[null,7,"x",{}]}`} {
 		if list := d.PostedEvents([]byte(junk)); len(list) != 0 {
 			t.Errorf("%q tells %+v", junk, list)
+		}
+	}
+}
+
+// BMCs tell which image was put in. Events are in the node's history, and the address lets its reader in.
+func TestEventsTellNoAddressOfMedia(t *testing.T) {
+	const code = "Zm9vYmFyYmF6LXRoZS1jb2RlLW9mLXRoZS1kcml2ZS0x"
+	const url = "http://u:hunter2@192.0.2.1/media/1be26c0b/" + code + "/configdrive.img"
+	const shown = "http://192.0.2.1/media/1be26c0b/******/configdrive.img"
+	long := "http://u:" + strings.Repeat("hunter2", mostArgument/7) + "@192.0.2.1/boot.iso" // cut within its password
+	for body, want := range map[string]string{
+		`{"Events":[{"Message":"Virtual media ` + url + ` was inserted."}]}`:                                  "Virtual media " + shown + " was inserted.",
+		`{"Events":[{"Message":"Virtual media %1 was inserted.","MessageArgs":["` + url + `"]}]}`:             "Virtual media " + shown + " was inserted.",
+		`{"Events":[{"MessageId":"X.1.0.Media","MessageArgs":["` + url + `"]}]}`:                              "X.1.0.Media " + shown,
+		`{"Events":[{"Message":"%1 was inserted.","MessageArgs":["` + long + `"]}]}`:                          "http://192.0.2.1/boot.iso was inserted.",
+		`{"Events":[{"Message":"http://%1@192.0.2.1/boot.iso was inserted.","MessageArgs":["u:hunter2"]}]}`:   "http://192.0.2.1/boot.iso was inserted.",
+		`{"Events":[{"Message":"/media/1be26c0b/%1/boot.iso was inserted.","MessageArgs":["` + code + `"]}]}`: "/media/1be26c0b/******/boot.iso was inserted.",
+		`{"Events":[{"Message":"` + strings.Repeat("x", mostMessage-12) + ` ` + url + `"}]}`:                  strings.Repeat("x", mostMessage-12) + " http://192.",
+	} {
+		list := newDriver(t, Options{}).PostedEvents([]byte(body))
+		if len(list) != 1 || list[0].Text != want {
+			t.Errorf("%.200s\ntells %+v, want %q", body, list, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	neturl "net/url"
@@ -289,5 +290,19 @@ func TestAddressesOfMediaAreNotRepeated(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), code) || !strings.Contains(err.Error(), "configdrive.img") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// Why a machine cannot read its medium is told in the node's history. A BMC that names the address there does not bring it in.
+func TestAProblemOfADriveTellsNoAddress(t *testing.T) {
+	const code = "Zm9vYmFyYmF6LXRoZS1jb2RlLW9mLXRoZS1kcml2ZS0x"
+	const url = "http://192.0.2.1:8080/media/1be26c0b-03f2-4d2e-ae87-c02d7f33c123/" + code + "/boot.iso"
+	e, d, bmc := newEmulator(t), newDriver(t, Options{}), newTree()
+	maps.Copy(bmc.at["/redfish/v1/Systems/1/VirtualMedia/Cd"], map[string]any{"Inserted": true, "Image": url, "ConnectedVia": "NotConnected",
+		"Status": map[string]any{"Health": "Critical", "Conditions": []any{map[string]any{"Message": "cannot open " + url + ":\r\n404"}}}})
+	e.set(func() { e.hook = bmc.serve })
+	list, err := d.Media(t.Context(), e.node(nil))
+	if err != nil || len(list) != 1 || list[0].Problem != "cannot open "+strings.Replace(url, code, "******", 1)+": 404" {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

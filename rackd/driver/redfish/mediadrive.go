@@ -15,6 +15,7 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // A virtual drive takes an image by its action InsertMedia, or, where it has none, by a PATCH of the drive itself.
@@ -211,7 +212,7 @@ func problemOf(c *gofish.APIClient, drive *redfish.VirtualMedia) string {
 	}
 	for _, condition := range said.Status.Conditions {
 		if condition.Message != "" {
-			return condition.Message
+			return bmc.Clean(condition.Message) // it may name the medium's address, and stands in the node's history
 		}
 	}
 	return fmt.Sprintf("it is not connected, and its health is %s", said.Status.Health)
