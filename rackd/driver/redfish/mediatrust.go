@@ -9,10 +9,12 @@ import (
 	"net/http"
 
 	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 // verifying is what a virtual drive says of how it verifies the servers of images (VirtualMedia.v1_4_0).
@@ -100,14 +102,19 @@ func addTrusted(c *gofish.APIClient, at, text string) error {
 		return err
 	}
 	resp, err := c.Post(at, map[string]any{"CertificateString": text, "CertificateType": "PEM"})
-	if err != nil && status(err) != http.StatusConflict { // it has it already, and does not show certificates
+	answered := "took it"
+	if refused, is := errors.AsType[*common.Error](err); is && status(err) == http.StatusConflict { // which may say that it has it since
+		answered = fmt.Sprintf("refuses it as a conflict (%s)", bmc.Clean(message(refused)))
+	} else if err != nil {
 		return err
-	}
-	if err == nil {
+	} else {
 		resp.Body.Close()
 	}
-	if is, err := there(); err != nil || !is {
-		return errors.Join(err, errors.New("the BMC took it, but does not show it"))
+	switch is, err := there(); {
+	case err != nil:
+		return fmt.Errorf("the BMC %s: read back: %w", answered, err)
+	case !is:
+		return fmt.Errorf("the BMC %s, and does not show it among its certificates", answered)
 	}
 	return nil
 }
