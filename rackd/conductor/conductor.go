@@ -276,6 +276,7 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 		delete(c.reported, id)
 		delete(c.takes, id)
 		c.mu.Unlock()
+		c.forgetParted(id)
 	case doStop:
 		r.Stop()
 	case doRemind:

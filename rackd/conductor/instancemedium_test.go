@@ -161,6 +161,8 @@ func TestMediaOfAnInstance(t *testing.T) {
 			n.State = provision.Deploying
 			s.nodes[nodeA] = &n
 			s.mu.Unlock()
+			a.NodeChanged(nodeA)
+			synctest.Wait()
 			if _, ok := a.Medium(nodeA, code); !ok {
 				t.Error("its work is cleared away, the node's document does not show its end, and its medium is gone")
 			}
@@ -205,6 +207,14 @@ func TestMediaOfAnInstance(t *testing.T) {
 			answers("without the instance", b, false)
 			later(func(n *node.Document) { n.State = provision.DeployFail })
 			answers("in deploy failed", b, false)
+			s.mu.Lock()
+			delete(s.works, nodeA)
+			s.mu.Unlock()
+			a.NodeChanged(nodeA)
+			synctest.Wait()
+			if len(a.parted) != 0 {
+				t.Errorf("the work is cleared away, the node's document shows its end, and rackd keeps %v", a.parted)
+			}
 		})
 	}
 }

@@ -122,7 +122,7 @@ func (c *Conductor) instance(n *node.Document) (facts map[string]string, ok bool
 	if w == nil && provision.Transient(n.State) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if p, has := c.parted[n.UUID]; has && p.generation >= n.Generation {
+		if p, has := c.parted[n.UUID]; has && p.before(n) {
 			return p.facts, p.facts[driver.FactBoot] == driver.BootInstance
 		}
 	}
@@ -134,6 +134,26 @@ func (c *Conductor) instance(n *node.Document) (facts map[string]string, ok bool
 type parted struct {
 	generation int64
 	facts      map[string]string
+}
+
+// before reports whether a node's document does not show the end of that work.
+func (p parted) before(n *node.Document) bool {
+	return n != nil && provision.Transient(n.State) && p.generation >= n.Generation
+}
+
+// forgetParted forgets what a work has published that is cleared away, once the node's document shows its end, or there is none.
+func (c *Conductor) forgetParted(id string) {
+	c.mu.Lock()
+	p, has := c.parted[id]
+	c.mu.Unlock()
+	if !has || p.before(c.cfg.Documents.Node(id)) { // asked without the lock: documents tell of changes under theirs
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parted[id].generation == p.generation {
+		delete(c.parted, id)
+	}
 }
 
 // instanceMedium is the medium that an instance boots from, if a code is its.
