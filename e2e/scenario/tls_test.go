@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,10 +122,13 @@ func TestVirtualMediaByTLS(t *testing.T) {
 	_, certificate, key := certificates(t)
 	withTLS(ctx, t, "--https-certificate", certificate, "--https-key", key)
 	id := toMedium(ctx, t, name, func(m *operator.Machine) { m.DriverInfo["ironyard_media_https"] = "verify" })
+	var mu sync.Mutex // of from, for the BMC asks from several goroutines
 	var from []string
 	bmc := theRack.BMC(name)
 	bmc.Faults.Spoil(func(r *http.Request) vbmc.Spoilt {
 		if in := bmc.Inserted(); strings.HasSuffix(r.URL.Path, "ComputerSystem.Reset") && in != "" {
+			mu.Lock()
+			defer mu.Unlock()
 			from = append(from, in)
 		}
 		return vbmc.Sound
@@ -139,9 +143,11 @@ func TestVirtualMediaByTLS(t *testing.T) {
 	}
 	t.Logf("%.0f s from the request to the deployed node", time.Since(began).Seconds())
 	bmc.Faults.Spoil(nil)
+	mu.Lock()
 	if len(from) == 0 || !strings.HasPrefix(from[0], "https://") {
 		t.Errorf("the drive has had %q", from)
 	}
+	mu.Unlock()
 	if got := len(bmc.Journal.Matching("/Certificates")); got == 0 {
 		t.Error("the drive was given no certificate")
 	}
