@@ -47,8 +47,6 @@ func (b *boot) KeepInstance(_ context.Context, t *driver.Task) error {
 	return errors.Join(t.Fence.Check(), b.err)
 }
 
-var _ driver.InstanceMediumMaker = &boot{}
-
 type rack struct {
 	lines []string
 	seen  int
