@@ -89,3 +89,16 @@ func TestWhatIsNotLoadedByHTTPS(t *testing.T) {
 		}
 	}
 }
+
+// A rackd without a certificate refuses the media of an instance before the machine is touched, which may run another instance.
+func TestInstanceMediaByHTTPSWithoutACertificate(t *testing.T) {
+	for _, secure := range []string{"", "https://192.0.2.5:8443"} {
+		_, k, b, s := instanceTask(t, ownFiles(), "", "CD/DVD")
+		s.secure = secure
+		k.Node.DriverInfo = map[string]any{fieldHTTPS: true}
+		err := VirtualMedia(fine).ReadyInstance(t.Context(), k)
+		if (err == nil) != (secure != "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "--https-certificate")) || len(b.writes) != 0 {
+			t.Errorf("served by TLS at %q: %v, writes %q", secure, err, b.writes)
+		}
+	}
+}

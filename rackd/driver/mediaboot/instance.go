@@ -129,7 +129,8 @@ func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 			return fmt.Errorf("node %s: the instance's medium cannot be made: %w", t.Node.Label(), err)
 		}
 	}
-	return nil
+	_, err = i.ownBase(t) // the machine may run an instance still
+	return err
 }
 
 // readyDrive makes the instance's config drive, and returns its SHA-256; empty: it has none, or comes from no drive of its BMC.
