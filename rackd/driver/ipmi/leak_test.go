@@ -3,9 +3,12 @@ package ipmi
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/bougou/go-ipmi/pkg/types"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi/ipmitest"
@@ -58,5 +61,52 @@ func TestABMCThatIsResetInALogin(t *testing.T) {
 	r.wire.Up(ipmitest.As)
 	if _, err := d.PowerState(t.Context(), n); err != nil {
 		t.Errorf("when it is back: %v", err)
+	}
+}
+
+// A BMC that restarts between the challenge and the password has forgotten the challenge. It is silent, or says that it knows no such
+// session, and has refused no password: the login begins once more. A wrong password is sent twice, and then no more.
+func TestABMCThatRestartsInALogin(t *testing.T) {
+	activate := func(b []byte) bool {
+		m, ok := ipmitest.Read(b)
+		return ok && m.NetFn == netFnApp && m.Command == 0x3A
+	}
+	for name, code := range map[string]types.CompletionCode{"silent": 0, "no such session": 0x85, "no such number": 0x84} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "s3cret-pass")
+			d, n := newDriver(t, Options{Timeout: 400 * time.Millisecond}), r.node("s3cret-pass", map[string]any{fieldVersion: "1.5"})
+			var logins atomic.Int64
+			r.set(func() {
+				r.answer = func(q request) ([]byte, types.CompletionCode, bool) {
+					return nil, code, code != 0 && q.NetFn == netFnApp && q.Command == 0x3A && logins.Load() == 1
+				}
+			})
+			restarted := r.start("s3cret-pass")
+			var restart sync.WaitGroup
+			r.wire.Up(func(b []byte) []ipmitest.Packet {
+				if activate(b) && logins.Add(1) == 1 && code == 0 {
+					restart.Go(func() { r.wire.To(restarted) })
+					return nil
+				}
+				return ipmitest.As(b)
+			})
+			if _, err := d.PowerState(t.Context(), n); err != nil {
+				t.Error(err)
+			}
+			restart.Wait()
+			if got := logins.Load(); got != 2 {
+				t.Errorf("%d requests for a session, want 2", got)
+			}
+			logins.Store(10)
+			wrong := r.node("wrong", map[string]any{fieldVersion: "1.5"})
+			for range 3 {
+				if _, err := d.PowerState(t.Context(), wrong); !errors.Is(err, driver.ErrDenied) {
+					t.Errorf("a wrong password: %v, want ErrDenied", err)
+				}
+			}
+			if got := logins.Load() - 10; got > 2 {
+				t.Errorf("a wrong password was sent %d times, want 2 at most: BMCs lock accounts", got)
+			}
+		})
 	}
 }
