@@ -49,3 +49,21 @@ func (s Settings) Instance(ctx context.Context, t *driver.Task, ramdisk bool, do
 	}
 	return s.IntoInstance(ctx, t, ramdisk)
 }
+
+// fromLiving makes the start of the instance ready once more where its media were at a rackd that has gone. A machine that was told to
+// start since may not have read them: it is brought down. The flow that starts it is not over, so nothing has told of the instance yet.
+func (s Settings) fromLiving(ctx context.Context, t *driver.Task) error {
+	m, makes := t.Hardware.Boot().(driver.InstanceMediumMaker)
+	if !makes || !m.DesertedInstance(t) {
+		return nil
+	}
+	t.Record.Phase("virtual media", "the rackd that served the instance's media has gone, and the machine may not have read them: it is started from others")
+	if t.StaysOn() {
+		if err := t.Record.SaveHandle(ctx, resetting{}); err != nil { // a reset that was asked for was into those of before
+			return err
+		}
+	} else if err := s.Off(ctx, t); err != nil {
+		return err
+	}
+	return t.Hardware.Boot().PrepareInstance(ctx, t)
+}

@@ -21,7 +21,11 @@ type resetting struct {
 // reattachable step. A reset that may have happened is not repeated into the first boot of
 // the instance: ramdisk says whether the step is preceded by the ramdisk, whose agent then
 // shows by its answer that there was no reset; elsewhere doubt is an error, but for a machine that the reset has left off.
+// An instance whose media were at a rackd that has gone is started from others.
 func (s Settings) IntoInstance(ctx context.Context, t *driver.Task, ramdisk bool) error {
+	if err := s.fromLiving(ctx, t); err != nil {
+		return err
+	}
 	if !t.StaysOn() {
 		return s.Reach(ctx, t, driver.PowerOn)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/agentrescue"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -350,5 +351,77 @@ func TestAnInstanceWhoseRackdIsGoneIsStartedAgain(t *testing.T) {
 				t.Errorf("alive %t: power writes %q, want %q; the drive holds %s", alive, got, want, b.in[0])
 			}
 		})
+	}
+}
+
+// So it is at the end of a rescue and of a service, where the instance has run before. A rackd may also die between the two steps of an
+// unrescue: then the machine is off, and told of a medium that no longer answers.
+func TestAnInstanceThatComesBackIsStartedAgain(t *testing.T) {
+	run := func(steps ...driver.Step) func(context.Context, *drivertest.Rig, *driver.Task) error {
+		return func(ctx context.Context, r *drivertest.Rig, k *driver.Task) error {
+			for at, s := range steps {
+				if at > 0 {
+					r.NextStep()
+				}
+				if _, err := s.Run(ctx, k); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	unrescue := agentrescue.New(agentrescue.Settings{}).UnrescueSteps(nil)
+	service := direct.New(direct.Settings{}).Down(nil, driver.InService)
+	off, on, reset := "power power off", "power power on", "power rebooting"
+	for name, c := range map[string]struct {
+		before, after            func(context.Context, *drivertest.Rig, *driver.Task) error
+		stays                    bool
+		first, whole, withOthers []string // the power's writes: of the first rackd, and in the end where its medium answers and where not
+	}{
+		"unrescue":                    {run(unrescue...), run(unrescue[1]), false, []string{off, on}, []string{off, on}, []string{off, on, off, on}},
+		"unrescue, between its steps": {run(unrescue[0]), run(unrescue[1]), false, []string{off}, []string{off, on}, []string{off, on}},
+		"service":                     {run(service...), run(service...), false, []string{off, on}, []string{off, on}, []string{off, on, off, on}},
+		"service by resets":           {run(service...), run(service...), true, []string{reset}, nil, []string{reset, reset}},
+	} {
+		for _, alive := range []bool{true, false} {
+			if alive && c.whole == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s alive %t", name, alive), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r, k, b, s := instanceTask(t, ownFiles(), "", "CD/DVD")
+					if err := VirtualMedia(fine).ReadyInstance(t.Context(), k); err != nil {
+						t.Fatal(err)
+					}
+					r.SetPowerState(driver.PowerOn) // the ramdisk runs
+					k.Node.DisablePowerOff = c.stays
+					if err := c.before(t.Context(), r, k); err != nil {
+						t.Fatal(err)
+					}
+					if got := r.Writes("power"); !slices.Equal(got, c.first) {
+						t.Fatalf("power writes %q, want %q", got, c.first)
+					}
+					if name == "unrescue, between its steps" {
+						r.NextStep()
+					}
+					s.alive, s.base, s.lives = alive, "http://192.0.2.6:8080", []string{"http://192.0.2.6:8080"} // another rackd has it
+					want := c.whole
+					if !alive {
+						want = c.withOthers
+					}
+					for range 2 {
+						if err := c.after(t.Context(), r, k); err != nil {
+							t.Fatal(err)
+						}
+						if c.stays {
+							break // its reset would be in doubt
+						}
+					}
+					if got := r.Writes("power"); !slices.Equal(got, want) || strings.Contains(b.in[0], "192.0.2.6") == alive {
+						t.Errorf("power writes %q, want %q; the drive holds %s", got, want, b.in[0])
+					}
+				})
+			})
+		}
 	}
 }
