@@ -116,6 +116,14 @@ func authorities(field, text, _ string) string {
 	return ""
 }
 
+// authoritiesFile is for the name of a PEM file. A pin is asked for in ilo_verify_ca alone, by which central has racks forget keys.
+func authoritiesFile(field, text, _ string) string {
+	if strings.EqualFold(strings.TrimSpace(text), "pin") {
+		return fmt.Sprintf("%s is %q, and it is the name of a PEM file: set ilo_verify_ca to pin, and remove %[1]s", field, text)
+	}
+	return ""
+}
+
 // What is around an address of IPv6: strict drivers take off each bracket, the others a pair.
 const (
 	strict = iota

@@ -73,6 +73,7 @@ var rules = map[string][]rule{
 	"client_timeout": {{readers: ilo, wrong: iloTimeout}},
 	"ilo_identity":   {{readers: ilo, wrong: give("trust or ignore", "trust", "ignore")}},
 	"ilo_verify_ca":  {{readers: ilo, reads: withoutFile, wrong: authorities}},
+	"ca_file":        {{readers: ilo, wrong: authoritiesFile}},
 
 	"irmc_address":        {{readers: irmc, wrong: vendorHost}},
 	"irmc_port":           {{readers: irmc, wrong: irmcPort}},

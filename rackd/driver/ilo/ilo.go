@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/driverinfo"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi"
@@ -57,7 +58,7 @@ var Dialect = redfish.Dialect{
 		fieldPassword:    "Password for ilo_username. Required.",
 		fieldPort:        "Port to be used for iLO operations; default is 443. Optional.",
 		fieldTimeout:     "Timeout (in seconds) for iLO operations; default is 60. Optional.",
-		fieldCAFile:      "Name of a PEM file to validate the iLO's certificate with. It counts before ilo_verify_ca, which is to be used instead. Optional.",
+		fieldCAFile:      "Name of a PEM file to validate the iLO's certificate with. It counts before ilo_verify_ca, which is to be used instead, and alone for pin. Optional.",
 		fieldVerifyCA:    "How to check the iLO's certificate: true (the system's authorities), false (not at all), pin (the key that it shows first, and no other), PEM itself, or the name of a PEM file below the folder that rackd --ca-dir names. Default true.",
 		fieldConsolePort: "Port of Ironic's console. It is checked and opens nothing: consoles have no ports here. Optional.",
 		fieldNewPassword: "New password for ilo_username, which the clean step reset_ilo_credential sets and puts in the place of ilo_password. Optional.",
@@ -113,6 +114,9 @@ func read(n *node.Document) (redfish.Values, time.Duration, error) {
 	}
 	v.Address = "https://" + net.JoinHostPort(host, port)
 	if file := n.DriverString(fieldCAFile); file != "" {
+		if why := driverinfo.Wrong("ilo", fieldCAFile, file, n.UUID); why != "" {
+			return redfish.Values{}, 0, driver.Refuse("%s", why)
+		}
 		v.VerifyCA = file
 	}
 	_, err := readSNMP(n)

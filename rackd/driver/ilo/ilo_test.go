@@ -140,7 +140,9 @@ func TestFields(t *testing.T) {
 		{fieldPassword, "", "['ilo_password']"},
 		{fieldPort, "many", `client_port "many" is not a valid port.`}, {fieldPort, "70000", "client_port"}, {fieldConsolePort, "no", "console_port"},
 		{fieldTimeout, "soon", "The following iLO parameters from the node's driver_info should be integers: ['client_timeout']"},
-		{fieldVerifyCA, "no-such.pem", fieldVerifyCA}, {fieldCAFile, "no-such.pem", "no-such.pem"}, {fieldAddress, "https://ilo/x", fieldAddress},
+		{fieldVerifyCA, "no-such.pem", fieldVerifyCA}, {fieldCAFile, "no-such.pem", "no-such.pem"},
+		{fieldCAFile, "Pin ", "it is the name of a PEM file: set ilo_verify_ca to pin"}, // central does not count it as asking for a pin
+		{fieldAddress, "https://ilo/x", fieldAddress},
 	} {
 		n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: "192.0.2.1", fieldUser: "Administrator", fieldPassword: "pw", c.field: c.value}}
 		err := d.Validate(n)
