@@ -108,6 +108,9 @@ func (i Interface) down(ctx context.Context, t *driver.Task) error {
 	} else if _, err := t.Hardware.Power().PowerState(ctx, t.Node); err != nil {
 		return fmt.Errorf("read the power state before the instance's boot is prepared: %w", err)
 	}
+	// Not later: the checkpoint that Prepares saves has to hold the files before the first write to the BMC, for the rackd that ends the flow
+	// takes back what they name. So a BMC that dies between the read above and that write leaves the new files noted for a machine that
+	// stays on. Only the write itself would tell.
 	if err := give(); err != nil {
 		return err
 	}
