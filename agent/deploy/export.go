@@ -136,8 +136,8 @@ func (d *Deployer) unused(ctx context.Context, chosen agentapi.Disk) error {
 	return out.Close()
 }
 
-// readied looks that the kernel uses a disk for nothing else, lays it out for a partition image, and wipes what it held if that is
-// asked for.
+// readied looks that the kernel uses a disk for nothing else, and lays it out for a partition image. It wipes what the disk held if that
+// is asked for.
 func (d *Deployer) readied(ctx context.Context, now *exported, drive []byte, p agentapi.StartISCSIParams) error {
 	out, err := d.open(ctx, now.disk)
 	if err != nil {

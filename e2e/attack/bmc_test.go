@@ -30,7 +30,7 @@ const (
 	stickAt  = drivesAt + "/USB"
 )
 
-// drivenBMC is a BMC with a CD drive and one of a USB stick, at an address of the yard that leads elsewhere when an attacker says so.
+// drivenBMC is a BMC with a CD drive and one of a USB stick. Its address in the yard leads elsewhere when an attacker says so.
 type drivenBMC struct {
 	*redfishtest.BMC
 	address string
@@ -149,8 +149,8 @@ func thiefsBMC(t *testing.T) (s *httptest.Server, requests *atomic.Int64) {
 	return s, requests
 }
 
-// A stranger takes the address of a BMC whose key is pinned. The rackd that pinned it is killed, tenants ask for another pin in all ways
-// that they may try, and nothing is sent to the stranger.
+// A stranger takes the address of a BMC whose key is pinned. The rackd that pinned it is killed. Tenants ask for another pin in all ways
+// that they may try. Nothing is sent to the stranger.
 func TestAStrangerTakesThePlaceOfABMC(t *testing.T) {
 	y, ctx := theYard(t), t.Context()
 	b := y.drivenBMC(t, 9441)

@@ -205,7 +205,7 @@ func TestMediumThatTheBMCCannotRead(t *testing.T) {
 	}
 }
 
-// A BMC that shows a medium and has none in the drive has the machine started again once it is seen that no byte was asked for.
+// A BMC shows a medium and has none in the drive. The machine is started again once it is seen that no byte was asked for.
 func TestMediumThatIsNotThere(t *testing.T) {
 	hardwareOnly(t)
 	ctx := limit(t, 6*time.Minute)

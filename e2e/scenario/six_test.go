@@ -13,7 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// stacks are the versions of IP by which a rackd serves machines.
+// stack is the versions of IP by which a rackd serves machines.
 type stack struct {
 	name string
 	args []string // of the rackd

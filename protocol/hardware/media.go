@@ -2,8 +2,8 @@ package hardware
 
 import "regexp"
 
-// codeOfMedium finds the code in the address of a medium that a rackd serves, as rackd/netboot/mediaweb names them, also where the
-// address is written in JSON or in another URL.
+// codeOfMedium finds the code in the address of a medium that a rackd serves (rackd/netboot/mediaweb). The address may be written in JSON
+// or in another URL.
 var codeOfMedium = regexp.MustCompile(`(?i)(media(?:/|\\/|%2f)[^/\\%\s"'<>]{1,64}(?:/|\\/|%2f))[a-z0-9_-]{16,}`)
 
 // WithoutCodes is a text without the codes of media that rackds serve. Who has such a code may read the medium, as a BMC does: a config

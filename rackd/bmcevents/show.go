@@ -106,7 +106,7 @@ func (l *Listener) tell(ctx context.Context, n *node.Document, lines []work.Line
 	return l.History.TellLog(ctx, n, &hardware.Observation{}, lines)
 }
 
-// hiddenPath is what addresses of ours that BMCs post to become: BMCs tell of their subscriptions, too.
+// masked stands for what nothing may show. hiddenPath is what the paths that BMCs post to become: BMCs tell of their subscriptions, too.
 const masked, hiddenPath = "******", Prefix + masked
 
 // ourAddress is the part of an address of ours that nothing may show.

@@ -84,7 +84,7 @@ func (k kickstarts) Kickstart(ctx context.Context, m netboot.Machine, image stri
 }
 
 // byName are URLs by names below that of a certificate, and curl's options to connect to where they are. A rackd that stands in for the
-// machine's group shows the group's certificate only to who asks for it by name, and curl asks by the name in the URL.
+// machine's group shows the group's certificate only where it is asked for by name. Curl asks by the name in the URL.
 func byName(urls []string, name string) (named []string, options string, err error) {
 	for i, text := range urls {
 		u, err := url.Parse(text)

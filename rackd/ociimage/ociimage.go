@@ -123,8 +123,8 @@ func credential(authorization string) auth.Credential {
 	return auth.EmptyCredential
 }
 
-// mismatch is what the library says where a registry's header names another digest than the one that was asked for, or than that of the
-// content. It has no type for that.
+// mismatch is what the library says where a registry's header names another digest than was asked for, or than the content has. It has no
+// type for that.
 const mismatch = "digest mismatch in "
 
 // otherContent says that a registry does not give what was asked for by its digest.

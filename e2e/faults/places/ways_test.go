@@ -249,8 +249,8 @@ func (r *rig) inDrive(t *testing.T, f flow, id string, drive func() string) (nam
 	return "rackd's " + file[strings.LastIndex(file, "/")+1:]
 }
 
-// startedAgain has a machine start once more that stands still, because the rackd that served its medium died when the flow had nothing to
-// do any more (docs/decisions/138).
+// startedAgain has a machine start once more that stands still. The rackd that served its medium died when the flow had nothing to do any
+// more (docs/decisions/138).
 func (r *rig) startedAgain(t *testing.T, p place, id string, m *fleet.Member) {
 	t.Helper()
 	over := p.point == "conductor.finish" || p.point == "conductor.result"

@@ -156,7 +156,7 @@ func counting(t *testing.T) func() int {
 	if err != nil {
 		t.Fatalf("needs qemu-img (Debian package qemu-utils): %v", err)
 	}
-	// Rackd runs it as another user, whom the test's own folder keeps out.
+	// Rackd runs it as another user, and the test's own folder is closed to that one.
 	dir, err := os.MkdirTemp("", "ironyard-counting-")
 	if err != nil {
 		t.Fatal(err)

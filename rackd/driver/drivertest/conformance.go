@@ -56,8 +56,8 @@ type Machine struct {
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil, or why the driver does not
-	// log to Logger (Log). The checks that need it are left out for that reason, which the test prints.
+	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil. Its entry Log says why the
+	// driver does not log to Logger. The checks that need it are left out for that reason, which the test prints.
 	Without map[string]string
 }
 

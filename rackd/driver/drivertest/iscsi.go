@@ -56,7 +56,8 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 			t.Errorf("it still shows %+v", left)
 		}
 	}
-	// The next one on the machine reads what its cards hold: root there has the firmware's settings, and the next boot leaves them in the iBFT.
+	// The next tenant of the machine reads what its cards hold. Root there has the firmware's settings, and each boot leaves them in the
+	// iBFT.
 	mutual, second := chap, plain
 	mutual.TargetUser, mutual.TargetSecret = "target-user", "s3cret-of-target"
 	second.Second = driver.ISCSIPath{Host: "192.0.2.12", Port: 3261, IQN: "iqn.2010-10.org.example:volume-1b", LUN: 3}

@@ -57,8 +57,8 @@ func eventsIn(data []byte) (list []driver.BMCEvent) {
 // mostMessage and mostArgument bound what a message is made of, in bytes: a text may name an argument often.
 const mostMessage, mostArgument, mostArguments = 2 << 10, 256, 9
 
-// text is the event in words. Firmwares without words for it give the arguments of a message in a registry.
-// Addresses in it let no reader in.
+// text is the event in words. Firmwares without words for it give the arguments of a message in a registry. Addresses in it let no
+// reader in.
 func (e toldEvent) text() string {
 	args := e.MessageArgs[:min(len(e.MessageArgs), mostArguments)]
 	if e.Message == "" {

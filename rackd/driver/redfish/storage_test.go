@@ -273,7 +273,7 @@ func TestFirmwareUpdate(t *testing.T) {
 	}
 }
 
-// A BMC that repeats the URL of a firmware, in a refusal or in a task, has no error and no history tell who may read the file.
+// A BMC repeats the URL of a firmware, in a refusal or in a task. Neither the error nor the history tells what lets in to the file.
 func TestFirmwareURLIsNotRepeated(t *testing.T) {
 	const url = "https://reader:hunter2@files.example/bios-2.bin?X-Signature=5ecret"
 	for name, says := range map[string]string{
