@@ -18,20 +18,26 @@ const (
 	factMissing = "medium_missing"
 )
 
-// mostLost is how often a machine is started again because its medium was lost.
-const mostLost = 2
+const (
+	// mostLost is how often a machine is started again because its medium was lost.
+	mostLost = 2
+	// mediumLook is how often it is looked whether a machine still has the medium that its ramdisk boots from.
+	mediumLook = 30 * time.Second
+	// mediumGrace is how long a machine may take to show that it has read its medium before that was taken out.
+	mediumGrace = 3 * time.Minute
+)
 
 // poll is how often the boot is looked at while no agent has called; 0: never.
-func (s Settings) poll(t *driver.Task) time.Duration {
+func poll(t *driver.Task) time.Duration {
 	if _, watches := t.Hardware.Boot().(driver.MediumWatcher); !watches {
 		return 0
 	}
-	return s.mediumLook()
+	return mediumLook
 }
 
 // lostMedium reports whether the machine has to be started again, with another medium: it has lost the one that it was to boot its ramdisk
 // from. One that may have read it before gets the time to call. It fails where that has happened before too often.
-func (s Settings) lostMedium(ctx context.Context, t *driver.Task) (bool, error) {
+func lostMedium(ctx context.Context, t *driver.Task) (bool, error) {
 	w, watches := t.Hardware.Boot().(driver.MediumWatcher)
 	var h booting
 	if raw := t.Record.Handle(); !watches || raw == nil || json.Unmarshal(raw, &h) != nil || !h.Powered || t.Agent.Booted(h.Since) || node.Attended(t.Node.Maintenance, t.Node.Fault) {
@@ -50,10 +56,10 @@ func (s Settings) lostMedium(ctx context.Context, t *driver.Task) (bool, error) 
 		since = time.Now().UTC()
 		t.Facts[factMissing] = since.Format(time.RFC3339Nano)
 		if !lack.Sure {
-			t.Record.Phase("virtual media", fmt.Sprintf("%s; unless the ramdisk's agent calls within %s the machine is started again", lack.Why, s.mediumGrace()))
+			t.Record.Phase("virtual media", fmt.Sprintf("%s; unless the ramdisk's agent calls within %s the machine is started again", lack.Why, mediumGrace))
 		}
 	}
-	if !lack.Sure && time.Since(since) < s.mediumGrace() {
+	if !lack.Sure && time.Since(since) < mediumGrace {
 		return false, nil
 	}
 	why := lack.Why

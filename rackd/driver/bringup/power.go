@@ -28,10 +28,6 @@ type Settings struct {
 	// SoftOff is how long a machine that was asked to switch itself off may take
 	// before the BMC cuts its power; default 10 s.
 	SoftOff time.Duration
-	// MediumLook is how often it is looked whether a machine still has the medium that its ramdisk boots from; default 30 s.
-	MediumLook time.Duration
-	// MediumGrace is how long a machine may take to show that it has read its medium before that was taken out; default 3 min.
-	MediumGrace time.Duration
 }
 
 // firstPoll is the first pause between two reads of a power state; each is twice as long, up to PowerPoll.
@@ -40,9 +36,6 @@ const firstPoll = 100 * time.Millisecond
 func (s Settings) powerWait() time.Duration { return or(s.PowerWait, 60*time.Second) }
 func (s Settings) powerPoll() time.Duration { return or(s.PowerPoll, time.Second) }
 func (s Settings) softOff() time.Duration   { return or(s.SoftOff, 10*time.Second) }
-
-func (s Settings) mediumLook() time.Duration  { return or(s.MediumLook, 30*time.Second) }
-func (s Settings) mediumGrace() time.Duration { return or(s.MediumGrace, 3*time.Minute) }
 
 func or(d, otherwise time.Duration) time.Duration {
 	if d > 0 {

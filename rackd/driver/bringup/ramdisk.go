@@ -29,7 +29,7 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		t.Record.Phase("virtual media", "the rackd that served the ramdisk's medium has gone: the machine is started again, with another")
 	} else {
 		var err error
-		if lost, err = s.lostMedium(ctx, t); err != nil {
+		if lost, err = lostMedium(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
 	}
@@ -43,7 +43,7 @@ func (s Settings) Ramdisk(ctx context.Context, t *driver.Task) (driver.Outcome, 
 		t.Record.Phase("agent", "the ramdisk's agent has called")
 		return driver.Done(), nil
 	}
-	return driver.Wait(s.poll(t)), nil
+	return driver.Wait(poll(t)), nil
 }
 
 // Unattended boots the machine into its ramdisk, once for a handle, and does not wait for an agent: it is for an installer. another
