@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/agent/inventory"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/netup"
+	"github.com/ironyard/ironyard/agent/paramdisk"
 	"github.com/ironyard/ironyard/agent/pid1"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
@@ -77,7 +78,9 @@ func Run(ctx context.Context, f Flags, log *slog.Logger, ship *logship.Shipper) 
 			return end, err
 		}
 	}
-
+	if err := f.askMedium(ctx, log, mediumFile, paramdisk.Machine{Root: "/"}.Words); err != nil {
+		return end, err
+	}
 	if !f.asks() {
 		if _, err := cmdline.ParseURLs(f.APIURL); err != nil {
 			return end, fmt.Errorf("URL of the rackd: %w", err)

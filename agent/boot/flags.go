@@ -27,7 +27,8 @@ disks, describe the hardware, reboot.
 
 In the ramdisk it is /init and takes its settings from the kernel command line:
 ipa-api-url, ironyard-api-fingerprint, BOOTIF, ironyard-node, ipa-debug,
-ipa-guard-special-filesystems. With ironyard-boot-server it asks a rackd for these.
+ipa-guard-special-filesystems. With ironyard-boot-server it asks a rackd for these,
+and with boot_method=vmedia a second virtual medium tells them (label ir-vfd-dev).
 Started by hand it takes them from flags, touches only the disks named by --disk,
 and never reboots or configures the network; a request to do so ends it.`
 
@@ -51,6 +52,9 @@ type Flags struct {
 	// BootServers are where the other settings are asked for, and AskDHCP: DHCP tells one.
 	BootServers []string `kong:"-"`
 	AskDHCP     bool     `kong:"-"`
+	// ByMedium: a second virtual medium tells the other settings. commandLine is the kernel's.
+	ByMedium    bool   `kong:"-"`
+	commandLine string `kong:"-"`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -76,7 +80,13 @@ func parse(args []string) (Flags, error) {
 	if err != nil {
 		return f, fmt.Errorf("reading the kernel command line: %w", err)
 	}
-	return f, f.kernel(string(line))
+	return f, f.commanded(string(line))
+}
+
+// commanded takes settings from the kernel command line of the ramdisk.
+func (f *Flags) commanded(line string) error {
+	f.commandLine = line
+	return f.kernel(line)
 }
 
 // kernel takes settings from the kernel command line. What could be read is set
@@ -90,7 +100,7 @@ func (f *Flags) kernel(line string) error {
 		f.APIURL += u
 	}
 	f.APIFingerprint, f.BootMAC, f.Node, f.Debug, f.EraseShared = p.Fingerprint, p.BootMAC, p.Node, p.Debug, p.EraseShared
-	f.BootServers, f.AskDHCP = p.BootServers, p.AskDHCP
+	f.BootServers, f.AskDHCP, f.ByMedium = p.BootServers, p.AskDHCP, p.ByMedium
 	f.TokenFile = "/run/ironyard/token"
 	return err
 }

@@ -36,6 +36,8 @@ type Params struct {
 	// BootServers are where to ask for all of this, and AskDHCP: DHCP tells one.
 	BootServers []string
 	AskDHCP     bool
+	// ByMedium: the other parameters are on a second virtual medium.
+	ByMedium bool
 }
 
 // Parse reads a kernel command line. The last of several equal parameters wins.
@@ -61,6 +63,8 @@ func Parse(line string) (Params, error) {
 			p.Debug = on(value)
 		case agentapi.ParamGuardShared:
 			p.EraseShared = !on(value)
+		case agentapi.ParamBootMethod:
+			p.ByMedium = value == agentapi.BootMethodMedium
 		case agentapi.ParamBootServer:
 			if p.AskDHCP = value == agentapi.BootServerDHCP; p.AskDHCP {
 				p.BootServers = nil

@@ -50,6 +50,10 @@ const (
 	// ParamBootServer is where a ramdisk that comes without a boot script asks for its parameters: comma-separated base URLs of
 	// rackds' web servers, or BootServerDHCP.
 	ParamBootServer = "ironyard-boot-server"
+	// ParamBootMethod has a ramdisk look for its parameters on a second virtual medium, where it is BootMethodMedium. Both
+	// names are Ironic's.
+	ParamBootMethod  = "boot_method"
+	BootMethodMedium = "vmedia"
 )
 
 // DoorName is the TLS server name by which an agent asks a rackd for the certificate

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +38,9 @@ type Hardware struct {
 	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
 	// Vars is the file with the UEFI firmware's variables, which is made if it is not there. Empty: the machine's own, forgotten at its end.
 	Vars string
+	// Parameters has the agent find its parameters elsewhere than on the kernel's command line: it is given them, and returns QEMU's
+	// arguments, and the words for the command line. nil: they are there.
+	Parameters func(words []string) (args []string, line string)
 }
 
 // VM is a machine with the agent in it.
@@ -99,6 +103,11 @@ func Boot(ctx context.Context, t *testing.T, built ramdisk.Result, h Hardware, f
 	pin := sha256.Sum256(server.Certificate().Raw)
 	line := fmt.Sprintf("console=ttyS0 loglevel=5 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(MAC, ":", "-"))
 	vm := &VM{Door: door, Began: time.Now(), Port: freePort(t), Files: fmt.Sprintf("https://10.0.2.2:%d/", port)}
+	if h.Parameters != nil {
+		all := strings.Fields(line)
+		args, own := h.Parameters(all[3:])
+		h.Drives, line = append(slices.Clone(h.Drives), args...), strings.Join(append(all[:3:3], own), " ")
+	}
 	vm.start(t, built, h, line)
 	vm.First = door.Await(ctx, "anything", func(agentapi.Heartbeat) bool { return true })
 	vm.Agent = newAgent(t, door, vm.First, vm.Port)
