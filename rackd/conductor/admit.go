@@ -109,13 +109,13 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner.Runner, from 
 }
 
 // withoutID reports whether the ramdisk cannot know the id of its boot: it comes from a fixed image
-// on virtual media, or was booted by a rackd that did not count boots.
+// on virtual media, without a second medium of parameters, or was booted by a rackd that did not count boots.
 func (c *Conductor) withoutID(n *node.Document, boot work.Boot) bool {
 	if boot.Number == 0 {
 		return true
 	}
 	hw, err := c.cfg.Hardware.Resolve(n)
-	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots() && !hw.MakesMedium(n)
+	return err == nil && !hw.Boot().RamdiskOrder(n, nil).Boots() && !hw.TellsBoot(n)
 }
 
 // Bounds of what a heartbeat says, which is kept in the checkpoint.

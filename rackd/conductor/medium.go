@@ -26,6 +26,8 @@ type MediumOrder struct {
 	State  provision.State
 	Load   bootorder.Load
 	BootID string // empty: the medium is an instance's
+	// Parameters: it holds the parameters alone, for a node's own image.
+	Parameters bool
 	// Read takes note that bytes were read of the medium, of which a machine needs so many; nil: it is noted nowhere.
 	Read func(bytes, needs int64)
 }
@@ -64,7 +66,8 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 		return m, true
 	}
 	maker, makes := hw.Boot().(driver.MediumMaker)
-	if !makes || w == nil {
+	teller, tells := hw.Boot().(driver.ParametersMaker)
+	if !makes && !tells || w == nil {
 		return o, false
 	}
 	root, facts := w.Doc.Root(), w.Doc.Checkpoint.Facts
@@ -85,7 +88,13 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 	now := *n // its work may have gone on since central wrote it
 	now.State, _ = c.state(n)
 	o.Node, o.State = n, now.State
-	o.Load, ok = maker.Medium(&now, facts)
+	if ok = false; makes {
+		o.Load, ok = maker.Medium(&now, facts)
+	}
+	if !ok && tells {
+		o.Load, ok = teller.Parameters(&now)
+		o.Parameters = ok
+	}
 	return o, ok
 }
 

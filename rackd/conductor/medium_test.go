@@ -28,6 +28,10 @@ func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
 	return base + "/" + MediumCode(testKey, node, root, boot), nil
 }
 
+func (mediaAt) ParametersURL(base, _, node, root string, boot uint64) (string, error) {
+	return base + "/" + MediumCode(testKey, node, root, boot), nil
+}
+
 func (mediaAt) CheckInstance(*node.Document, bootorder.Load) error { return nil }
 func (m mediaAt) InstanceURL(base, _, node, work string, part driver.InstancePart) (string, error) {
 	return base + "/" + InstanceCode(testKey, node, work, part), nil
@@ -42,6 +46,88 @@ func (m *byMadeMedium) Medium(n *node.Document, facts map[string]string) (bootor
 func (*byMadeMedium) Deserted(*driver.Task) bool { return false }
 func (*byMadeMedium) RamdiskOrder(*node.Document, map[string]string) bootorder.Order {
 	return bootorder.Refuse("it boots from a medium")
+}
+
+// byParameters is a machine whose ramdisk boots from an image of its node's, and is told its parameters on a second medium.
+type byParameters struct{ *machine }
+
+func (*byParameters) Parameters(*node.Document) (bootorder.Load, bool) {
+	return bootorder.Load{Params: []string{"ipa-debug=1"}}, true
+}
+func (*byParameters) RamdiskOrder(*node.Document, map[string]string) bootorder.Order {
+	return bootorder.Refuse("it boots from a medium")
+}
+
+// The parameters of a boot answer by the code of that very boot, at each rackd, with its id. They end with the boot. An agent that was
+// to read them has to show the id.
+func TestParametersOfABoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		oneNode(s)
+		m := &byParameters{&machine{power: driver.PowerOff}}
+		boots, goOn := make(chan string, 1), make(chan bool)
+		m.deploy = []driver.Step{{Interface: "deploy", Name: "deploy", Priority: 100, Kind: driver.Reattachable,
+			Run: func(ctx context.Context, k *driver.Task) (driver.Outcome, error) {
+				url, err := k.Media.PublishParameters("")
+				if err != nil {
+					return driver.Done(), err
+				}
+				k.Facts[driver.FactBoot] = driver.BootRamdisk
+				k.Record.AgentGone()
+				if err := k.Record.SaveHandle(ctx, "booting"); err != nil {
+					return driver.Done(), err
+				}
+				boots <- url
+				<-goOn
+				k.Media.Withdraw()
+				k.Facts[driver.FactBoot] = driver.BootInstance
+				if err := k.Record.SaveHandle(ctx, "over"); err != nil {
+					return driver.Done(), err
+				}
+				boots <- "over"
+				<-goOn
+				return driver.Done(), nil
+			}}}
+		with := func(c *Config) {
+			c.Media = mediaAt("http://a")
+			named := []driver.Named{{Name: "m", Impl: m}}
+			reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Hardware = reg
+		}
+		owner := owned("a")
+		a, _, killA := conductorOn(t, s, "a", owner, m.machine, with)
+		defer killA()
+		b, _, killB := conductorOn(t, s, "b", owner, m.machine, with)
+		defer killB()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		code := strings.TrimPrefix(<-boots, "http://a/")
+		synctest.Wait()
+		boot := s.Work(nodeA).Doc.Checkpoint.Boot
+		for name, c := range map[string]*Conductor{"owner": a, "neighbour": b} {
+			o, ok := c.Medium(nodeA, code)
+			if !ok || !o.Parameters || fmt.Sprint(o.Load.Params) != "[ipa-debug=1]" || !testKey.BootIDFits(nodeA, s.Work(nodeA).Doc.Root(), boot.Number, o.BootID) {
+				t.Errorf("at its %s: %t, %+v", name, ok, o)
+			}
+			if _, ok := c.Medium(nodeA, o.BootID); ok {
+				t.Errorf("at its %s another code opens it", name)
+			}
+			if c.withoutID(o.Node, boot) {
+				t.Errorf("at its %s an agent without the id is let in", name)
+			}
+		}
+		goOn <- true
+		<-boots
+		synctest.Wait()
+		for name, c := range map[string]*Conductor{"owner": a, "neighbour": b} {
+			if _, ok := c.Medium(nodeA, code); ok {
+				t.Errorf("the boot is over, and its parameters are at its %s", name)
+			}
+		}
+		close(goOn)
+	})
 }
 
 // A medium may be read from before its boot is counted until the boot is over, at each rackd, and by its code alone. What it holds

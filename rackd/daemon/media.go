@@ -81,6 +81,15 @@ func (s mediaServer) URL(base, group, node, root string, boot uint64) (string, e
 	return url.JoinPath(base, mediaweb.Path(node, conductor.MediumCode(key, node, root, boot)))
 }
 
+// ParametersURL implements runner.Media. Each rackd of the group makes the same one below the same base.
+func (s mediaServer) ParametersURL(base, group, node, root string, boot uint64) (string, error) {
+	key := s.keys.Of(group)
+	if key == nil {
+		return "", fmt.Errorf("this rackd has no key of conductor group %q", group)
+	}
+	return url.JoinPath(base, mediaweb.ParametersPath(node, conductor.MediumCode(key, node, root, boot)))
+}
+
 // InstanceURL implements runner.Media. Each rackd of the group makes the same one below the same base.
 func (s mediaServer) InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error) {
 	key := s.keys.Of(group)
@@ -136,7 +145,7 @@ func mediumOf(o conductor.MediumOrder) mediaweb.Medium {
 	if o.Load.Instance {
 		order = bootorder.Instance(o.Load)
 	}
-	return mediaweb.Medium{Node: o.Node, Load: o.Load, Read: o.Read, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
+	return mediaweb.Medium{Node: o.Node, Load: o.Load, Parameters: o.Parameters, Read: o.Read, Machine: netboot.Machine{UUID: o.Node.UUID, Name: o.Node.Name, Group: o.Node.Group, Class: class, Arch: arch,
 		State: o.State, BootMode: o.Node.BootMode(), BootID: o.BootID, Order: order}}
 }
 

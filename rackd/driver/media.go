@@ -121,6 +121,8 @@ type Media interface {
 	// rackd's own address. What it holds the node's boot interface says (MediumMaker). It may be read from now on. No stranger
 	// can guess the URL. It ends with the boot, and with Withdraw.
 	Publish(base string) (string, error)
+	// PublishParameters is Publish for a node's own image: a second medium with the parameters of that boot (ParametersMaker).
+	PublishParameters(base string) (string, error)
 	// Withdraw ends what was published.
 	Withdraw()
 	// Reading says how far what was published has been read.
@@ -175,6 +177,12 @@ type MediumMaker interface {
 	Deserted(t *Task) bool
 }
 
+// ParametersMaker is implemented by boot interfaces that bring the parameters of a boot to a node's own image, on a second medium.
+type ParametersMaker interface {
+	// Parameters says what the ramdisk in the node's own image is told; ok is false where it is told nothing.
+	Parameters(n *node.Document) (l bootorder.Load, ok bool)
+}
+
 // InstanceMediumMaker is implemented by boot interfaces whose instances may read media from rackds.
 type InstanceMediumMaker interface {
 	// ReadyInstance brings what these media hold into the rack and notes it with the node, before the machine is touched. It
@@ -208,5 +216,19 @@ func (h *Hardware) MakesMedium(n *node.Document) bool {
 		return false
 	}
 	_, makes = m.Medium(n, nil)
+	return makes
+}
+
+// TellsBoot reports whether a rackd makes a medium for each boot of the node's ramdisk, from which that learns the boot's id: the one that
+// it boots from, or one with parameters beside the node's own image.
+func (h *Hardware) TellsBoot(n *node.Document) bool {
+	if h.MakesMedium(n) {
+		return true
+	}
+	m, makes := h.impls["boot"].Impl.(ParametersMaker)
+	if !makes {
+		return false
+	}
+	_, makes = m.Parameters(n)
 	return makes
 }

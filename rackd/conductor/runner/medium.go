@@ -20,6 +20,8 @@ type Media interface {
 	// TLSCertificates are those that are shown there, in PEM.
 	TLSCertificates() []string
 	URL(base, group, node, root string, boot uint64) (string, error)
+	// ParametersURL is the URL of one boot's parameters, for a node's own image.
+	ParametersURL(base, group, node, root string, boot uint64) (string, error)
 	// Served reports whether a live rackd serves media of a group's nodes at a base.
 	Served(base, group string) bool
 	// CheckInstance says why the medium of an instance cannot be made of its files.
@@ -93,6 +95,16 @@ type publisher struct {
 
 // Publish announces the medium of the boot that the next count gives: a BMC may read it before that count is written.
 func (p publisher) Publish(base string) (string, error) {
+	known := base == "" || base == p.Base() || base == p.TLSBase()
+	return p.publish(base, "the ramdisk's medium", p.URL, driver.Reading{Known: known})
+}
+
+// PublishParameters announces the parameters of that boot. How much a machine reads of them says nothing of its boot.
+func (p publisher) PublishParameters(base string) (string, error) {
+	return p.publish(base, "the medium of the ramdisk's parameters", p.ParametersURL, driver.Reading{})
+}
+
+func (p publisher) publish(base, what string, urlOf func(base, group, node, root string, boot uint64) (string, error), read driver.Reading) (string, error) {
 	r := p.r
 	r.mu.Lock()
 	next := r.boots.Next(r.epoch).Number
@@ -100,13 +112,13 @@ func (p publisher) Publish(base string) (string, error) {
 	if base == "" {
 		base = p.Base()
 	}
-	url, err := p.URL(base, r.node.Group, r.node.UUID, r.root, next)
+	url, err := urlOf(base, r.node.Group, r.node.UUID, r.root, next)
 	if err != nil {
-		return "", fmt.Errorf("node %s: publish the ramdisk's medium: %w", r.node.Label(), err)
+		return "", fmt.Errorf("node %s: publish %s: %w", r.node.Label(), what, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.medium = &medium{next, maps.Clone(r.task.Facts), driver.Reading{Known: base == p.Base() || base == p.TLSBase()}}
+	r.medium = &medium{next, maps.Clone(r.task.Facts), read}
 	return url, nil
 }
 

@@ -87,7 +87,7 @@ func (s Settings) prepareAgain(ctx context.Context, t *driver.Task, h booting) e
 			return err
 		}
 	}
-	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil || !t.Hardware.MakesMedium(t.Node) {
+	if err := t.Hardware.Boot().PrepareRamdisk(ctx, t); err != nil || !t.Hardware.TellsBoot(t.Node) {
 		return err
 	}
 	t.Record.AgentGone()

@@ -149,7 +149,7 @@ func (i Interface) readyDrive(ctx context.Context, t *driver.Task) (sum string, 
 	if err != nil {
 		return "", fmt.Errorf("node %s: the config drive: %w: %w", t.Node.Label(), err, driver.ErrInvalid)
 	}
-	if _, err := slotNow(ctx, t); err != nil {
+	if _, err := slotNow(ctx, t, configDrive); err != nil {
 		return "", err
 	}
 	digest := sha256.Sum256(image)
@@ -162,25 +162,30 @@ type slot struct {
 	shown []string
 }
 
-// slots are those that a config drive goes into, the best first. It is an image of a disk.
+// slots are those that a second medium goes into, the best first. It is an image of a disk.
 var slots = []slot{{"disk", []string{"USBStick", "disk"}}, {"floppy", []string{"Floppy", "floppy"}}}
 
+// second is a medium beside that which a machine boots from, for people: what it is, that which boots, and what to do without it.
+type second struct{ what, has, booted, instead string }
+
+var configDrive = second{"the config drive", "the instance has a config drive", "the instance", "Put the data into the instance's image, and deploy without configdrive"}
+
 // slotNow is slotOf for the drives as the BMC lists them now.
-func slotNow(ctx context.Context, t *driver.Task) (slot, error) {
+func slotNow(ctx context.Context, t *driver.Task, of second) (slot, error) {
 	m, err := media(t)
 	if err != nil {
 		return slot{}, err
 	}
 	list, err := m.Media(ctx, t.Node)
 	if err != nil {
-		return slot{}, fmt.Errorf("node %s: look for a virtual drive for the config drive: %w", t.Node.Label(), err)
+		return slot{}, fmt.Errorf("node %s: look for a virtual drive for %s: %w", t.Node.Label(), of.what, err)
 	}
-	return slotOf(t, list)
+	return slotOf(t, list, of)
 }
 
-// slotOf returns the type of drive for the config drive. A BMC that has none is refused. So is one whose only drive takes both: a CD is in
-// it that boots the instance.
-func slotOf(t *driver.Task, list []hardware.Media) (slot, error) {
+// slotOf returns the type of drive for a second medium. A BMC that has none is refused. So is one whose only drive takes both: a CD is in
+// it that boots the machine.
+func slotOf(t *driver.Task, list []hardware.Media, of second) (slot, error) {
 	for _, s := range slots {
 		fits, both, cds := false, 0, 0
 		for _, d := range list {
@@ -200,8 +205,8 @@ func slotOf(t *driver.Task, list []hardware.Media) (slot, error) {
 	for _, d := range list {
 		there = append(there, strings.Join(d.Types, "/"))
 	}
-	return slot{}, fmt.Errorf("node %s: the instance has a config drive, and its BMC has no second virtual drive, of a USB stick or a floppy, beside that which boots the instance: its drives are: %s. Put the data into the instance's image, and deploy without configdrive: %w",
-		t.Node.Label(), strings.Join(there, ", "), driver.ErrInvalid)
+	return slot{}, fmt.Errorf("node %s: %s, and its BMC has no second virtual drive, of a USB stick or a floppy, beside that which boots %s: its drives are: %s. %s: %w",
+		t.Node.Label(), of.has, of.booted, strings.Join(there, ", "), of.instead, driver.ErrInvalid)
 }
 
 func isOf(d hardware.Media, shown []string) bool {
@@ -272,7 +277,7 @@ func (i Interface) serveInstance(ctx context.Context, t *driver.Task) (boots boo
 		return false, err
 	}
 	if driveSum != "" {
-		s, err := slotNow(ctx, t)
+		s, err := slotNow(ctx, t, configDrive)
 		if err != nil {
 			return false, err
 		}
@@ -388,7 +393,7 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		return fmt.Errorf("node %s: look for the instance's media in the virtual drives: %w", t.Node.Label(), err)
 	}
 	if driveSum != "" {
-		s, err := slotOf(t, list)
+		s, err := slotOf(t, list, configDrive)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 type server struct {
 	published int
 	withdrawn bool
+	told      int // how often parameters were published
 	problem   error
 	alive     bool
 	secure    string
@@ -52,6 +53,11 @@ func (s *server) Publish(base string) (string, error) {
 		base = s.Base()
 	}
 	return fmt.Sprintf("%s/media/u/secret%d/boot.iso", base, s.published), nil
+}
+
+func (s *server) PublishParameters(base string) (string, error) {
+	s.told++
+	return fmt.Sprintf("%s/media/5f0c/told%d/parameters.img", base, s.told), nil
 }
 
 func fine(string) error { return nil }
@@ -120,7 +126,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 	}{
 		"all in order":            {network: fmt.Sprintf(net, "phy")},
 		"no boot loader":          {problem: errors.New("install grub"), says: "install grub"},
-		"a second medium":         {info: map[string]any{fieldRemovable: true}, says: fieldRemovable},
+		"a second medium":         {info: map[string]any{fieldRemovable: true}, says: "into the image that it makes"},
 		"no second medium":        {info: map[string]any{fieldFloppy: false}},
 		"a boot loader":           {info: map[string]any{fieldLoader: "http://h/esp"}, says: fieldLoader},
 		"an NFS share":            {info: map[string]any{ownramdisk.ImageField: "nfs://h/i.iso"}, says: "scheme nfs"},
@@ -133,7 +139,11 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"no address":              {network: `{"links":[],"networks":[],"services":[]}`, says: "no interface an address"},
 		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
 		"UEFI and HTTP":           {by: HTTPBoot},
-		"an image, with a second": {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}, says: fieldRemovable},
+		"an image, with a second": {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}},
+		"by its former name":      {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldFloppy: true}},
+		"for rescues":             {info: map[string]any{fieldRescue: ramdiskISO, fieldRemovable: "True"}},
+		"a second, by HTTP":       {by: HTTPBoot, info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}, says: "loads one image by HTTP"},
+		"perhaps a second":        {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "maybe"}, says: "give true or false"},
 		"an arm64 machine":        {arch: "aarch64", says: "GRUB for x86_64"},
 		"one in capitals":         {arch: "ARM64", says: "GRUB for x86_64"},
 		"its own image":           {arch: "aarch64", info: map[string]any{ownramdisk.ImageField: ramdiskISO}},

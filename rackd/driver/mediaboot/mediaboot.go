@@ -6,11 +6,12 @@
 // rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
 //
 // A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
-// of its own instead, driver_info deploy_iso: that one
-// has to know the address of the control plane's API, and no parameter reaches it.
+// of its own instead, driver_info deploy_iso. That one has to know the address of the control plane's API, or, with config_via_removable,
+// to look for a second medium, on which a rackd tells it the parameters of its boot.
 package mediaboot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,11 +82,11 @@ func (i Interface) Of(r ownramdisk.Rack) Interface {
 // Properties names what is read of the node.
 func (Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
-	all[ownramdisk.ImageField] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, and kernel parameters and network_data do not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
+	all[ownramdisk.ImageField] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, or be told by a second medium (" + fieldRemovable + "). Network_data does not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
 	all[fieldRescue] = "The same as " + ownramdisk.ImageField + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
 	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address, by TLS for firmware where rackd has --https-certificate. Optional."
 	all[fieldHTTPS] = "true or verify: the BMC loads the images that rackd makes by https, from rackd's --https-port. With verify its drives are told to verify the server, and are given rackd's certificate; a BMC that cannot is refused. Default: by http. Optional."
-	all[fieldRemovable] = "Refused when true: parameters are in the image itself, and need no second medium. Optional."
+	all[fieldRemovable] = "With " + ownramdisk.ImageField + " or " + fieldRescue + " alone. true: the parameters of each boot are on a second medium: a floppy disk with the label ir-vfd-dev and the file parameters.txt. It goes into the BMC's virtual drive of a USB stick, else of a floppy. The image's own kernel parameters have to hold boot_method=vmedia. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
 	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
 	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
@@ -104,10 +105,8 @@ func (i Interface) InstanceFields() []string {
 
 // Validate asks for an image that the BMC can load, or that can be made here.
 func (i Interface) Validate(n *node.Document) error {
-	for _, field := range []string{fieldRemovable, fieldFloppy} {
-		if v := n.DriverString(field); v != "" && v != "false" && v != "False" {
-			return fmt.Errorf("node %s: driver_info %s is %.20q: rackd puts the parameters into the image that it makes, and serves no second medium: remove the field: %w", n.Label(), field, v, driver.ErrInvalid)
-		}
+	if err := i.checkRemovable(n); err != nil {
+		return err
 	}
 	if n.DriverString(fieldLoader) != "" {
 		return fmt.Errorf("node %s: driver_info %s: rackd makes images with the GRUB of its host, and takes no other boot loader: remove the field, or give a ready image as %s: %w", n.Label(), fieldLoader, ownramdisk.ImageField, driver.ErrInvalid)
@@ -227,13 +226,17 @@ const factAt = "medium_at"
 
 // Deserted implements driver.MediumMaker. What is behind a base URL of the node's own, no rackd knows.
 func (Interface) Deserted(t *driver.Task) bool {
-	at := t.Facts[factAt]
+	at := cmp.Or(t.Facts[factAt], t.Facts[factParametersAt])
 	return at != "" && at != t.Node.DriverString(fieldExternal) && t.Media != nil && !t.Media.Served(at)
 }
 
 // PrepareRamdisk makes the next boot one from the ramdisk's image.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	text, err := i.image(ctx, t)
+	if err != nil {
+		return err
+	}
+	second, err := i.parametersSlot(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -245,6 +248,9 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 		return load(ctx, t, text, false)
 	}
 	if err := i.takeOutInstance(ctx, t); err != nil {
+		return err
+	}
+	if err := i.insertParameters(ctx, t, second); err != nil {
 		return err
 	}
 	if err := insert(ctx, t, text); err != nil {
@@ -303,11 +309,12 @@ func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 	if err != nil {
 		return err
 	}
+	failed := i.takeOutParameters(ctx, t)
 	err = driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, drive, ours(t)) })
 	if errors.Is(err, driver.ErrUnsupported) && t.Facts[factImages] == "" {
-		return nil // nothing was ever inserted
+		err = nil // nothing was ever inserted
 	}
-	return err
+	return errors.Join(failed, err)
 }
 
 // PrepareInstance makes the machine boot the instance's image, or its disk, from now on.
@@ -316,6 +323,9 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, factAt)
 	if t.Media != nil {
 		t.Media.Withdraw()
+	}
+	if err := i.takeOutParameters(ctx, t); err != nil {
+		return err
 	}
 	if volume.Boots(t.Node) {
 		return i.fromVolume(ctx, t)
@@ -359,7 +369,7 @@ func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	if t.Media != nil {
 		t.Media.WithdrawInstance()
 	}
-	failed := i.takeOutInstance(ctx, t)
+	failed := errors.Join(i.takeOutInstance(ctx, t), i.takeOutParameters(ctx, t))
 	if i.by == byDrive {
 		failed = errors.Join(failed, eject(ctx, t))
 	}

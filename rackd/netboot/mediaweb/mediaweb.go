@@ -2,8 +2,9 @@
 //
 //	GET /media/{node}/{code}/boot.iso         the bootable image of one boot, or of an instance; HEAD, and ranges of bytes
 //	GET /media/{node}/{code}/configdrive.img  the config drive of an instance
+//	GET /media/{node}/{code}/parameters.img   the parameters of one boot, for a ramdisk in a node's own image
 //
-// It may import protocol/node, rackd/bootmedium, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
+// It may import protocol/node, rackd/bootmedium, rackd/paramdisk, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
 // rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node.
 // The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is
 // never whole in memory; all requests of one boot get it from the same files, while these are held. When the boot is over, so is its
@@ -41,11 +42,16 @@ func Path(node, code string) string { return Prefix + node + "/" + code + "/boot
 // DrivePath is where the config drive of a node's instance is.
 func DrivePath(node, code string) string { return Prefix + node + "/" + code + "/configdrive.img" }
 
+// ParametersPath is where the parameters of a node's boot are, for a node's own image.
+func ParametersPath(node, code string) string { return Prefix + node + "/" + code + "/parameters.img" }
+
 // Medium is what one medium holds.
 type Medium struct {
 	Node    *node.Document
 	Machine netboot.Machine // whose order says what is loaded
 	Load    bootorder.Load
+	// Parameters: the medium holds the parameters alone, for a node's own image.
+	Parameters bool
 	// Read takes note that bytes were read, of which a machine needs so many to boot; nil: it is noted nowhere.
 	Read func(bytes, needs int64)
 }
@@ -84,6 +90,7 @@ func Handler(c Config) http.Handler {
 	w := web{c, c.Strangers.Lines("the media web"), &held{}, &drives{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/configdrive.img", w.serveDrive)
+	mux.HandleFunc("GET "+Prefix+"{node}/{code}/parameters.img", w.serveParameters)
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/boot.iso", w.serve)
 	return mux
 }
@@ -97,7 +104,7 @@ const (
 func (c web) serve(w http.ResponseWriter, r *http.Request) {
 	code := r.PathValue("code")
 	m, ok := c.Medium(r.Context(), r.PathValue("node"), code)
-	if !ok {
+	if !ok || m.Parameters {
 		c.held.forget(code)
 		c.Metrics.File("medium", "missing", 0)
 		if c.lines.OfStranger() {

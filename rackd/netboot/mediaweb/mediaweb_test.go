@@ -42,10 +42,12 @@ const (
 // world serves one medium, and counts the files that are open.
 type world struct {
 	over bool // the boot is
-	load bootorder.Load
-	open int
-	read func(bytes, needs int64)
-	log  *slog.Logger // nil: nothing is logged
+	// parameters: a medium of them alone is served.
+	parameters bool
+	load       bootorder.Load
+	open       int
+	read       func(bytes, needs int64)
+	log        *slog.Logger // nil: nothing is logged
 	// params are rackd's --kernel-params.
 	params []string
 	*journal
@@ -53,7 +55,7 @@ type world struct {
 
 func (w *world) medium(_ context.Context, node_, given string) (Medium, bool) {
 	n := &node.Document{UUID: id, Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
-	return Medium{Node: n, Load: w.load, Read: w.read, Machine: netboot.Machine{UUID: id, BootID: "boot-7", Order: bootorder.Ramdisk(w.load)}}, node_ == id && given == code && !w.over
+	return Medium{Node: n, Load: w.load, Read: w.read, Parameters: w.parameters, Machine: netboot.Machine{UUID: id, BootID: "boot-7", Order: bootorder.Ramdisk(w.load)}}, node_ == id && given == code && !w.over
 }
 
 func (w *world) file(id, name string) (bootmedium.File, func(), error) {
