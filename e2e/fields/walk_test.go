@@ -184,7 +184,10 @@ var computed = map[string]string{
 	"rackd/driver/mediaboot.Validate":              "", // which names them
 	"rackd/driver/ownramdisk.Load":                 "", // those of fields
 	"rackd/driver/ownramdisk.validateFiles":        "",
+	"rackd/driver/mediaboot.removable":             "", // the same
+	"rackd/driver/mediaboot.checkRemovable":        "",
 	"rackd/driver/mediaboot.image":                 "", // those of ready
+	"rackd/driver/mediaboot.Parameters":            "",
 	"rackd/driver/mediaboot.Medium":                "",
 	"rackd/driver/instancefiles.latest":            "", // those that Fields announces
 	"rackd/driver/instancefiles.Bring":             "",

@@ -15,8 +15,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/paramdisk"
 )
 
-// TestParametersOfASecondMedium boots a ramdisk whose command line names no rackd. It finds the parameters on a USB stick, and calls. A disk
-// of the machine that looks like that stick is not believed. Set IRONYARD_E2E=1.
+// TestParametersOfASecondMedium boots a ramdisk whose command line names no rackd. It finds the parameters on a USB stick, and calls.
+// A disk of the machine that looks like that stick is not believed. Set IRONYARD_E2E=1.
 func TestParametersOfASecondMedium(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") != "1" {
 		t.Skip("boots the ramdisk in QEMU; set IRONYARD_E2E=1")

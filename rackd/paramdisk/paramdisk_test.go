@@ -72,6 +72,13 @@ func TestTheLabelIsFound(t *testing.T) {
 	}
 }
 
+// The label is in the boot sector, too, where the agent reads it.
+func TestTheLabelIsInTheBootSector(t *testing.T) {
+	if out := foreign(t, "minfo", "-i", written(t, some), "::"); !strings.Contains(out, `disk label="ir-vfd-dev "`) {
+		t.Errorf("minfo says\n%s", out)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	if _, err := Image([]string{strings.Repeat("x", Max)}); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)

@@ -4,11 +4,11 @@
 //	GET /media/{node}/{code}/configdrive.img  the config drive of an instance
 //	GET /media/{node}/{code}/parameters.img   the parameters of one boot, for a ramdisk in a node's own image
 //
-// It may import protocol/node, rackd/bootmedium, rackd/paramdisk, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles, rackd/netboot/ipxescript and
-// rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404, which tells nothing of the node.
-// The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is put together for each request, and is
-// never whole in memory; all requests of one boot get it from the same files, while these are held. When the boot is over, so is its
-// address.
+// It may import protocol, rackd/bootmedium, rackd/paramdisk, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles,
+// rackd/netboot/ipxescript and rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404,
+// which tells nothing of the node. The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is
+// put together for each request, and is never whole in memory; all requests of one boot get it from the same files, while these are
+// held. When the boot is over, so is its address.
 package mediaweb
 
 import (
