@@ -201,12 +201,17 @@ func slotOf(t *driver.Task, list []hardware.Media, of second) (slot, error) {
 			return s, nil
 		}
 	}
+	return slot{}, fmt.Errorf("node %s: %s, and its BMC has no second virtual drive, of a USB stick or a floppy, beside that which boots %s: its drives are: %s. %s: %w",
+		t.Node.Label(), of.has, of.booted, typesOf(list), of.instead, driver.ErrInvalid)
+}
+
+// typesOf names drives by their types, for people.
+func typesOf(list []hardware.Media) string {
 	var there []string
 	for _, d := range list {
 		there = append(there, strings.Join(d.Types, "/"))
 	}
-	return slot{}, fmt.Errorf("node %s: %s, and its BMC has no second virtual drive, of a USB stick or a floppy, beside that which boots %s: its drives are: %s. %s: %w",
-		t.Node.Label(), of.has, of.booted, strings.Join(there, ", "), of.instead, driver.ErrInvalid)
+	return strings.Join(there, ", ")
 }
 
 func isOf(d hardware.Media, shown []string) bool {

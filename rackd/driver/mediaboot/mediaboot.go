@@ -6,8 +6,8 @@
 // rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
 //
 // A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
-// of its own instead, driver_info deploy_iso. That one has to know the address of the control plane's API, or, with config_via_removable,
-// to look for a second medium, on which a rackd tells it the parameters of its boot.
+// of its own instead, driver_info deploy_iso. That one has to know the address of the control plane's API.
+// With config_via_removable it looks for a second medium instead, on which a rackd tells it the parameters of its boot.
 package mediaboot
 
 import (
@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -425,9 +426,22 @@ func insert(ctx context.Context, t *driver.Task, text string) error {
 	// An image that is in the drive already is left there, so a write of which the
 	// outcome is unknown may be made again.
 	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, drive, text) }); err != nil {
-		return err
+		return withoutCD(ctx, t, m, err)
 	}
 	return tell(t, "virtual media", "the BMC shows ", text)
+}
+
+// withoutCD says of a refusal by a BMC that has drives, and none of a CD, what is missing.
+func withoutCD(ctx context.Context, t *driver.Task, m driver.VirtualMedia, refused error) error {
+	if !errors.Is(refused, driver.ErrUnsupported) {
+		return refused
+	}
+	list, err := m.Media(ctx, t.Node)
+	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(d hardware.Media) bool { return isOf(d, shownCD) }) {
+		return refused
+	}
+	return fmt.Errorf("node %s: its BMC has no virtual drive of a CD, and rackd has machines boot images from such a drive alone: its drives are: %s. Choose a boot interface that needs none, such as ipxe, http or redfish-https: %w",
+		t.Node.Label(), typesOf(list), refused)
 }
 
 // tell tells people of an image. Who is allowed to read it may stand in its URL: of a node's own in user and query, of one that is

@@ -63,7 +63,8 @@ func (i Interface) Parameters(n *node.Document) (bootorder.Load, bool) {
 	return bootorder.Load{Params: ownramdisk.Load(n, nil).Params}, true
 }
 
-// parametersSlot is the type of drive for the second medium, before the machine is touched. Its kind is empty where there is no such medium.
+// parametersSlot is the type of drive for the second medium, before the machine is touched. Its kind is empty where there is no such
+// medium.
 func (i Interface) parametersSlot(ctx context.Context, t *driver.Task) (slot, error) {
 	if _, tells := i.Parameters(t.Node); !tells {
 		return slot{}, nil
