@@ -1,0 +1,107 @@
+package vbmc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stmcginnis/gofish/redfish"
+)
+
+func TestMediaDrive(t *testing.T) {
+	b, computer, c, _ := connectEquipped(t)
+	drive, err := redfish.GetVirtualMedia(c, cdPath)
+	if err != nil || drive.Inserted || !drive.SupportsMediaInsert {
+		t.Fatalf("drive %+v, %v", drive, err)
+	}
+	const image = "http://10.0.0.1/a.iso?token=1"
+	computer.unreadable = errors.New("the server answers 404")
+	if err := drive.InsertMedia(image, true, true); err == nil || !strings.Contains(err.Error(), "404") || computer.image != "" {
+		t.Errorf("an image that cannot be read: %v", err)
+	}
+	computer.unreadable = nil
+	if err := drive.InsertMediaConfig(redfish.VirtualMediaConfig{Image: image, Inserted: true, WriteProtected: true, TransferMethod: redfish.StreamTransferMethod,
+		TransferProtocolType: redfish.HTTPTransferProtocolType, MediaType: redfish.CDMediaType}); err != nil {
+		t.Fatal(err)
+	}
+	drive, err = redfish.GetVirtualMedia(c, cdPath)
+	if err != nil || !drive.Inserted || drive.Image != image || drive.ConnectedVia != redfish.URIConnectedVia || b.Inserted() != image {
+		t.Errorf("drive %+v, %v", drive, err)
+	}
+	refuses(t, b, "POST", cdPath+"/Actions/VirtualMedia.InsertMedia", `{"Image":"http://x/b.iso"}`, 409, "eject it first")
+	computer.found = errors.New("the image cannot be read")
+	if got := body(t, b, cdPath); got["ConnectedVia"] != "NotConnected" || got["Inserted"] != true || !strings.Contains(ask(b, "GET", cdPath, "").Body.String(), computer.found.Error()) {
+		t.Errorf("a medium that the start did not find: %v", got)
+	}
+	computer.found = nil
+	if err := drive.EjectMedia(); err != nil || computer.image != "" {
+		t.Errorf("eject: %v, image %q", err, computer.image)
+	}
+}
+
+// A drive takes or refuses each parameter by its name, with a computer behind it or not.
+func TestInsertMediaRefusals(t *testing.T) {
+	plain, _, _ := serve(t)
+	full, computer, _, _ := connectEquipped(t)
+	for _, b := range []*BMC{plain, full} {
+		for _, c := range []struct{ sent, says string }{
+			{`{}`, "Image"},
+			{`{"Image":""}`, "Image"},
+			{`{"Image":":"}`, "Image"},
+			{`{"Image":"http://x/a","Inserted":false}`, "Inserted"},
+			{`{"Image":"http://x/a","WriteProtected":false}`, "WriteProtected"},
+			{`{"Image":"http://x/a","MediaType":"USBStick"}`, "MediaType"},
+			{`{"Image":"http://x/a","TransferMethod":"Upload"}`, "TransferMethod"},
+			{`{"Image":"http://x/a","TransferProtocolType":"NFS"}`, "TransferProtocolType"},
+			{`{"Image":"http://x/a","UserName":"u","Password":"hidden"}`, "Password"},
+		} {
+			refuses(t, b, "POST", cdPath+"/Actions/VirtualMedia.InsertMedia", c.sent, 400, c.says)
+		}
+		refuses(t, b, "POST", cdPath+"/Actions/VirtualMedia.EjectMedia", `{"Force":true}`, 400, "Force")
+		if b.Inserted() != "" {
+			t.Errorf("a refused insert left %q", b.Inserted())
+		}
+		for _, w := range b.Journal.Writes() {
+			if strings.Contains(w.Body, "hidden") {
+				t.Errorf("the journal holds a password: %s", w.Body)
+			}
+		}
+	}
+	refuses(t, full, "POST", cdPath+"/Actions/VirtualMedia.InsertMedia", `{"Image":"ftp://x/a"}`, 400, "it reads HTTP")
+	if computer.image != "" {
+		t.Error(computer.image)
+	}
+	if w := ask(plain, "POST", cdPath+"/Actions/VirtualMedia.EjectMedia", ""); w.Code != 204 {
+		t.Errorf("eject without a body: %d %s", w.Code, w.Body)
+	}
+}
+
+// A BMC with a second drive lists it as a USB stick, and takes and gives its image back apart from that of the CD. One without has none.
+func TestStickDrive(t *testing.T) {
+	computer := &withAStick{}
+	b, err := New(Config{Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", MAC: "52:54:00:00:00:01"}, computer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert, eject := stickPath+"/Actions/VirtualMedia.InsertMedia", stickPath+"/Actions/VirtualMedia.EjectMedia"
+	if got := body(t, b, mediaPath); len(got["Members"].([]any)) != 2 {
+		t.Errorf("drives: %v", got["Members"])
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/a","MediaType":"CD"}`, 400, "MediaType")
+	refuses(t, b, "POST", insert, `{"Image":"ftp://x/a"}`, 400, "it reads HTTP")
+	if w := ask(b, "POST", insert, `{"Image":"http://x/c.img","MediaType":"USBStick"}`); w.Code != 204 || b.InsertedStick() != "http://x/c.img" || b.Inserted() != "" {
+		t.Fatalf("insert: %d %s; stick %q, CD %q", w.Code, w.Body, b.InsertedStick(), b.Inserted())
+	}
+	if got := body(t, b, stickPath); got["Inserted"] != true || got["Image"] != "http://x/c.img" || fmt.Sprint(got["MediaTypes"]) != "[USBStick]" {
+		t.Errorf("the stick: %v", got)
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/b.img"}`, 409, "eject it first")
+	if w := ask(b, "POST", eject, ""); w.Code != 204 || computer.stick != "" {
+		t.Errorf("eject: %d %s, %q", w.Code, w.Body, computer.stick)
+	}
+	computer.none = no("the machine has no USB stick")
+	if got := body(t, b, mediaPath); len(got["Members"].([]any)) != 1 || ask(b, "GET", stickPath, "").Code != 404 || ask(b, "POST", insert, `{"Image":"http://x/a"}`).Code != 404 {
+		t.Errorf("without a second drive: %v", got["Members"])
+	}
+}
