@@ -24,7 +24,10 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 				m := machineOf(t, fields)
-				if name != "2.0" && os.Getenv("IRONYARD_HARDWARE") == "" { // a minute each
+				switch {
+				case name == "1.5":
+					m.Spoil, m.Asked, m.Without["Spoil"] = nil, nil, "this BMC has one session of 1.5 for a user: one whose answer is lost bars the user for a minute. ops/virtual/ipmisim has that"
+				case name != "2.0" && os.Getenv("IRONYARD_HARDWARE") == "": // a minute each
 					m.Spoil, m.Asked, m.Without["Spoil"] = nil, nil, "2.0 has that; for the others set IRONYARD_HARDWARE=1"
 				}
 				if name == "intel" {

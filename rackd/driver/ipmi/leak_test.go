@@ -3,6 +3,7 @@ package ipmi
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,5 +109,25 @@ func TestABMCThatRestartsInALogin(t *testing.T) {
 				t.Errorf("a wrong password was sent %d times, want 2 at most: BMCs lock accounts", got)
 			}
 		})
+	}
+}
+
+// A BMC has opened a session, and its answer gets lost. This one has room for one of a user: it is busy until it ends that. It has refused
+// no password.
+func TestALoginWhoseAnswerIsLost(t *testing.T) {
+	r := newRig(t, "s3cret-pass")
+	d, n := newDriver(t, Options{Timeout: 400 * time.Millisecond}), r.node("s3cret-pass", map[string]any{fieldVersion: "1.5"})
+	var lost atomic.Bool
+	r.wire.Down(func(b []byte) []ipmitest.Packet {
+		if m, ok := ipmitest.Read(b); ok && m.NetFn == netFnApp|1 && m.Command == 0x3A && lost.CompareAndSwap(false, true) {
+			return nil
+		}
+		return ipmitest.As(b)
+	})
+	if _, err := d.PowerState(t.Context(), n); !errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("%v, want a busy BMC", err)
+	}
+	if !lost.Load() {
+		t.Error("no answer was lost")
 	}
 }
