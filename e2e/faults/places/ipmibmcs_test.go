@@ -47,16 +47,18 @@ const (
 	newFirmware = 2 * time.Second
 )
 
-// moodyIPMI says what becomes of each datagram: one in five comes to grief, and one login in twenty is refused. A BMC that starts again is
-// away for a while.
+// moodyIPMI says what becomes of each datagram: one in five comes to grief, and one login in twenty is refused. So is the first of every
+// fourth BMC, for a few BMCs might draw none. A BMC that starts again is away for a while.
 func moodyIPMI(seed uint64) func(login bool) (mishap, time.Duration) {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 21))
+	refuses := seed%4 == 0
 	return func(login bool) (mishap, time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case login && draw.IntN(20) == 0:
+		case login && (refuses || draw.IntN(20) == 0):
+			refuses = false
 			return refusal, 0
 		case draw.IntN(5) > 0:
 			return sound, 0
