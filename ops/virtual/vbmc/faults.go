@@ -36,7 +36,7 @@ const (
 	Late           // done, and answered after a second, or Lateness
 	Lost           // done, and the connection ends in place of the answer
 	Half           // done, and half of the answer comes
-	Twice          // done, and answered twice
+	Twice          // done, and answered twice on a connection that is said to end
 	Dropped        // not done, and the connection ends
 	Reset          // done, and the BMC starts again in place of the answer: it knows no session from before, and takes no call for a while
 	Refused        // not done: the credentials are refused, although they are right
@@ -163,7 +163,7 @@ func spoilt(serving context.Context, how Spoilt, late time.Duration, next http.H
 	case Twice:
 		if conn, out, err := http.NewResponseController(w).Hijack(); err == nil {
 			for range 2 {
-				whole := http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}
+				whole := http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Close: true}
 				_ = whole.Write(out)
 			}
 			_ = out.Flush()

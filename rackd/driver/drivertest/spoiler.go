@@ -103,8 +103,10 @@ func (s *Spoiler) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 			panic(err)
 		}
 		defer conn.Close()
+		// The first answer says that the connection ends. Without that Go's client may take the second for the answer to the next request:
+		// which of the two it is depends on its goroutines, and no driver compares what was asked with what came.
 		for range 2 {
-			whole := http.Response{StatusCode: kept.Code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.Header(), ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}
+			whole := http.Response{Close: true, StatusCode: kept.Code, ProtoMajor: 1, ProtoMinor: 1, Header: kept.Header(), ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}
 			_ = whole.Write(out)
 		}
 		_ = out.Flush()
