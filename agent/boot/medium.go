@@ -16,7 +16,7 @@ import (
 const mediumFile = "/run/ironyard/medium-parameters"
 
 // askMedium takes the settings that a second virtual medium tells. They win over those of the kernel command line, as with
-// ironic-python-agent. Where none comes, an agent goes on whose command line says whom to call.
+// ironic-python-agent. Where none comes, an agent goes on if its command line names a rackd.
 func (f *Flags) askMedium(ctx context.Context, log *slog.Logger, kept string, words func(context.Context, *slog.Logger) (string, error)) error {
 	if !f.Ramdisk || !f.ByMedium {
 		return nil

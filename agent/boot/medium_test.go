@@ -13,7 +13,7 @@ import (
 
 const pin = "abababababababababababababababababababababababababababababababab"
 
-// What the second medium says wins, and is known to an agent that is started again. Without the medium an agent goes on that knows whom
+// What the second medium says wins, and is known to an agent that is started again. Without the medium an agent goes on that knows where
 // to call, and one that does not know it ends.
 func TestParametersOfTheSecondMedium(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
