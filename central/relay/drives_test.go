@@ -226,7 +226,10 @@ func TestConfigDriveOfAnInstance(t *testing.T) {
 			w := f.request(n, work.Deploy, provision.Deploying, provision.Active)
 			f.drive("at first", w, "sealed", "the drive")
 			key := bus.NodeKey("", n.UUID)
-			tell := &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}
+			// Each transaction brings its own row: once stored, the relay reads the one it was given.
+			tell := func() *store.Outbox {
+				return &store.Outbox{Kind: store.OutboxNode, Node: n.UUID, Group: n.ConductorGroup}
+			}
 			noted := func(files map[string]any, end bool) {
 				t.Helper()
 				f.update(func(ctx context.Context, tx *store.Tx) error {
@@ -241,7 +244,7 @@ func TestConfigDriveOfAnInstance(t *testing.T) {
 					if end {
 						err = tx.EndWork(ctx, w.ID, store.WorkEnded, "")
 					}
-					return errors.Join(err, tx.UpdateObservation(ctx, fresh), tx.Enqueue(ctx, tell))
+					return errors.Join(err, tx.UpdateObservation(ctx, fresh), tx.Enqueue(ctx, tell()))
 				})
 			}
 			f.eventually("work", f.site.Work, key, document(func(d work.Document) bool { return d.ID == w.ID }))
@@ -262,7 +265,7 @@ func TestConfigDriveOfAnInstance(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return errors.Join(tx.DeleteNode(ctx, fresh.UUID), tx.Enqueue(ctx, tell))
+					return errors.Join(tx.DeleteNode(ctx, fresh.UUID), tx.Enqueue(ctx, tell()))
 				})
 			}
 			for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
