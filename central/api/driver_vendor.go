@@ -73,18 +73,23 @@ func (s *Server) callDriverMethod(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	if call.Method == ipxeConfig {
-		if call.HTTPMethod != http.MethodGet {
-			return Reply{}, wire.Invalid("The method %s does not support HTTP %s", call.Method, call.HTTPMethod)
-		}
-		delete(r.Query, "method")
-		return s.bootScript(r)
+	if call.Method == ipxeConfig { // a GET has its own route
+		return Reply{}, wire.Invalid("The method %s does not support HTTP %s", call.Method, call.HTTPMethod)
 	}
 	var answer ask.VendorReply
 	if err := s.askDriver(r, ask.CallDriver, call, &answer); err != nil {
 		return Reply{}, callError(call, err)
 	}
 	return vendorReply(answer)
+}
+
+// asksForScript reports whether a request is for the boot script and names that method by the argument, as Ironic's
+// documents show it. It is the same route: firmware has no credentials there either.
+func asksForScript(r *http.Request, parts []string) bool {
+	if r.Method != http.MethodGet || len(parts) != 3 || parts[0] != "drivers" || parts[2] != "vendor_passthru" {
+		return false
+	}
+	return r.URL.Query().Get("method") == ipxeConfig
 }
 
 // bootScript answers a machine that asks what to boot: by the node's UUID, or by the

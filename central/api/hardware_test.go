@@ -335,6 +335,29 @@ func TestVendorMethodInDoubt(t *testing.T) {
 	}
 }
 
+// Firmware has no credentials: none is asked for, whichever way it names the method. Any other method wants them.
+func TestBootScriptNeedsNoAccount(t *testing.T) {
+	b := newGuarded(t)
+	b.ask[ask.GetBootScript] = `"#!ipxe\nexit 1\n"`
+	const path = "/v1/drivers/fake-hardware/vendor_passthru"
+	for _, query := range []string{path + "/ipxe_config?node_uuid=" + nodeID, path + "?method=ipxe_config&node_uuid=" + nodeID,
+		path[len("/v1"):] + "?node_uuid=" + nodeID + "&method=ipxe_config"} {
+		if a := b.do("GET", query, "", ""); a.StatusCode != 200 || a.body != "#!ipxe\nexit 1\n" {
+			t.Errorf("%s: %d: %q", query, a.StatusCode, a.body)
+		}
+	}
+	for _, call := range []string{"POST " + path + "?method=ipxe_config", "GET " + path + "?method=ipxe_config2", "GET " + path, "GET " + path + "/methods?method=ipxe_config",
+		"GET /v1/nodes/" + nodeID + "/vendor_passthru?method=ipxe_config"} {
+		verb, query, _ := strings.Cut(call, " ")
+		if a := b.do(verb, query, "1.1", ""); a.StatusCode != 401 {
+			t.Errorf("%s: %d: %q", call, a.StatusCode, a.body)
+		}
+	}
+	if a := b.do("GET", path+"?method=ipxe_config&method=x&node_uuid="+nodeID, "1.1", ""); a.StatusCode != 400 {
+		t.Errorf("of two methods: %d: %q", a.StatusCode, a.body)
+	}
+}
+
 func TestBootScript(t *testing.T) {
 	b := newBench(t)
 	b.addNode()

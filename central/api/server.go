@@ -187,6 +187,10 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	r.cutSuffix(parts)
 	nodeToTheFront(parts)
+	byArgument := asksForScript(r.Request, parts)
+	if byArgument {
+		parts = append(parts, ipxeConfig)
+	}
 	methods, params := s.router.find(parts)
 	field := ""
 	if len(methods) == 0 && r.Method == http.MethodGet {
@@ -224,6 +228,9 @@ func (s *Server) answer(r *Request) (reply Reply, err error) {
 	}
 	if r.Query, err = wire.ParseQuery(r.URL.RawQuery); err != nil {
 		return Reply{}, err
+	}
+	if byArgument {
+		delete(r.Query, "method")
 	}
 	r.calls(route)
 	if field != "" {
