@@ -139,6 +139,7 @@ var computed = map[string]string{
 	"central/api.checkProperties":                  "central/api.countedProperties",
 	"central/api.pinAnew":                          "", // each that ends in _verify_ca, which drivers name
 	"rackd/driver/direct.unmet":                    "rackd/driver/direct.refusedFields",
+	"rackd/driver/direct.unmetByVolume":            "rackd/driver/direct.layoutFields",
 	"rackd/driver/direct.unmetByDisk":              "rackd/driver/direct.layoutFields",
 	"rackd/driver/direct.partitionsOf":             "", // which names them
 	"rackd/driver/ipmi.number":                     "", // those of parse and bridge

@@ -17,8 +17,14 @@ type InstanceReader interface {
 
 // InstanceIgnorer is implemented by interfaces that do not act on all that they read of instance_info.
 type InstanceIgnorer interface {
-	// Ignored names keys of InstanceFields that have no effect for this node, and says why.
-	Ignored(n *node.Document) (fields []string, why string)
+	// Ignored names keys of InstanceFields that have no effect for this node, each with the reason.
+	Ignored(n *node.Document) map[string]string
+}
+
+// InfoIgnorer is implemented by interfaces that do not act on all that they read of driver_info.
+type InfoIgnorer interface {
+	// IgnoredInfo names keys of Properties that have no effect for this node, each with the reason.
+	IgnoredInfo(n *node.Document) map[string]string
 }
 
 // What is not unread although no interface names it.
@@ -43,8 +49,15 @@ var (
 // kind of interface that it would concern, empty where there is nothing.
 func (h *Hardware) Unread(n *node.Document) map[string]string {
 	said := map[string]string{}
+	var management []string
+	if text := notUsed("driver_info", n.DriverInfo, h.ignoredInfo(n), readByCentral["driver_info"]); text != "" {
+		management = append(management, text)
+	}
 	if keys := h.unreadDriverInfo(n); len(keys) > 0 {
-		said["management"] = "kept, and no interface of this node reads it: driver_info " + listed(keys)
+		management = append(management, "kept, and no interface of this node reads it: driver_info "+listed(keys))
+	}
+	if len(management) > 0 {
+		said["management"] = strings.Join(management, ". ")
 	}
 	var parts []string
 	add := func(field string, keys []string) {
@@ -62,8 +75,10 @@ func (h *Hardware) Unread(n *node.Document) map[string]string {
 		said["network"] = "kept, and no interface of this node reads it: network_data, which the media of ramdisks alone bring to a machine (boot interface redfish-virtual-media without deploy_iso, redfish-https)"
 	}
 	var deploy []string
-	if text := h.ignored(n); text != "" {
-		deploy = append(deploy, text)
+	if d, ignores := h.impls["deploy"].Impl.(InstanceIgnorer); ignores {
+		if text := notUsed("instance_info", n.InstanceInfo, d.Ignored(n), chosen, readByCentral["instance_info"]); text != "" {
+			deploy = append(deploy, text)
+		}
 	}
 	if len(parts) > 0 {
 		deploy = append(deploy, "kept, and no interface of this node reads it: "+strings.Join(parts, "; "))
@@ -74,23 +89,33 @@ func (h *Hardware) Unread(n *node.Document) map[string]string {
 	return said
 }
 
-// ignored says which of the keys that the node's deploy interface reads have no effect for the node, and why.
-func (h *Hardware) ignored(n *node.Document) string {
-	deploy, ignores := h.impls["deploy"].Impl.(InstanceIgnorer)
-	if !ignores {
-		return ""
+// ignoredInfo are the keys of driver_info that have no effect for the node, each with the reason of the interface that reads it.
+func (h *Hardware) ignoredInfo(n *node.Document) map[string]string {
+	ignored := map[string]string{}
+	for _, impl := range h.impls {
+		if i, ignores := impl.Impl.(InfoIgnorer); ignores {
+			maps.Copy(ignored, i.IgnoredInfo(n))
+		}
 	}
-	fields, why := deploy.Ignored(n)
-	var given []string
-	for _, key := range fields {
-		if v := n.InstanceInfo[key]; v != nil && v != "" {
-			given = append(given, key)
+	return ignored
+}
+
+// notUsed says which keys of an object are there and have no effect, in groups of one reason. Those that others read are none of them.
+func notUsed(field string, object map[string]any, ignored map[string]string, others ...[]string) string {
+	given := map[string][]string{}
+	for _, key := range without(object, others...) {
+		if why, isIgnored := ignored[key]; isIgnored {
+			given[why] = append(given[why], key)
 		}
 	}
 	if len(given) == 0 {
 		return ""
 	}
-	return "kept, and not used: instance_info " + listed(given) + " (" + why + ")"
+	var groups []string
+	for _, why := range slices.Sorted(maps.Keys(given)) {
+		groups = append(groups, listed(given[why])+" ("+why+")")
+	}
+	return "kept, and not used: " + field + " " + strings.Join(groups, "; ")
 }
 
 // listed joins names for people. Tenants choose them, and an answer has only so much room.

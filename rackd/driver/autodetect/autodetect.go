@@ -72,12 +72,22 @@ func (i Interface) InstanceFields() (fields []string) {
 	return slices.Compact(fields)
 }
 
-// Ignored is that of the chosen interface.
-func (i Interface) Ignored(n *node.Document) (fields []string, why string) {
-	if c, ignores := i.chosen(n).(driver.InstanceIgnorer); ignores {
-		return c.Ignored(n)
+// Ignored is that of the chosen interface, and what only others read.
+func (i Interface) Ignored(n *node.Document) map[string]string {
+	ignored, chosen := map[string]string{}, i.chosen(n)
+	var reads []string
+	if r, of := chosen.(driver.InstanceReader); of {
+		reads = r.InstanceFields()
 	}
-	return nil, ""
+	for _, field := range i.InstanceFields() {
+		if !slices.Contains(reads, field) {
+			ignored[field] = "another deploy interface reads it than the one that the instance's fields choose"
+		}
+	}
+	if c, ignores := chosen.(driver.InstanceIgnorer); ignores {
+		maps.Copy(ignored, c.Ignored(n))
+	}
+	return ignored
 }
 
 // Validate is that of the chosen interface.

@@ -10,6 +10,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/imagefields"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
@@ -50,12 +51,21 @@ func loadsKernel(n *node.Document) bool {
 	return driver.NetbootAsked(n) && isPartition(n) && !volume.Boots(n)
 }
 
-// Ignored implements driver.InstanceIgnorer: a partition image that boots from its disk has a kernel of its own there.
-func (Interface) Ignored(n *node.Document) (fields []string, why string) {
-	if !isPartition(n) || driver.NetbootAsked(n) {
-		return nil, ""
+// Ignored implements driver.InstanceIgnorer: nothing is written for a volume, and a partition image that boots from its disk has a kernel
+// of its own there.
+func (Interface) Ignored(n *node.Document) map[string]string {
+	ignored := map[string]string{}
+	switch {
+	case volume.Boots(n):
+		for _, field := range append(imagefields.InstanceFields(), "root_device") {
+			ignored[field] = "the instance boots from a volume, and no image is written"
+		}
+	case isPartition(n) && !driver.NetbootAsked(n):
+		for _, field := range []string{instancefiles.Kernel, instancefiles.Ramdisk, instancefiles.Arguments} {
+			ignored[field] = "a partition image boots from its disk; the capability boot_option:netboot has it boot these"
+		}
 	}
-	return []string{instancefiles.Kernel, instancefiles.Ramdisk, instancefiles.Arguments}, "a partition image boots from its disk; the capability boot_option:netboot has it boot these"
+	return ignored
 }
 
 // partitionsOf reads what a partition image's disk is to be, and names all that is wrong with it.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // refusedFields are those of instance_info that ask for what no deploy to a disk does, with the reason. Fields with which clients
@@ -27,7 +29,10 @@ func unmet(n *node.Document) error {
 			wrong = append(wrong, fmt.Sprintf("instance_info has %s: %s", field, why))
 		}
 	}
-	if !isPartition(n) {
+	switch {
+	case volume.Boots(n):
+		wrong = append(wrong, unmetByVolume(n)...)
+	case !isPartition(n):
 		wrong = append(wrong, unmetByDisk(n)...)
 	}
 	if len(wrong) == 0 {
@@ -51,6 +56,25 @@ func unmetByDisk(n *node.Document) (wrong []string) {
 	}
 	if l := n.InstanceCapability(capDiskLabel); l != "" {
 		wrong = append(wrong, fmt.Sprintf("the capability disk_label is %q: a whole-disk image brings its own partition table", l))
+	}
+	return wrong
+}
+
+// unmetByVolume is what the instance asks for and would not get of a volume.
+func unmetByVolume(n *node.Document) (wrong []string) {
+	const why = "the instance boots from a volume, which has its own partitions and kernel, and rackd writes nothing to it"
+	for _, field := range layoutFields {
+		if asksFor(n.InstanceString(field)) {
+			wrong = append(wrong, fmt.Sprintf("instance_info has %s: %s", field, why))
+		}
+	}
+	for _, field := range []string{instancefiles.Kernel, instancefiles.Ramdisk, instancefiles.Arguments} {
+		if n.InstanceString(field) != "" {
+			wrong = append(wrong, fmt.Sprintf("instance_info has %s: %s", field, why))
+		}
+	}
+	if l := n.InstanceCapability(capDiskLabel); l != "" {
+		wrong = append(wrong, fmt.Sprintf("the capability disk_label is %q: %s", l, why))
 	}
 	return wrong
 }

@@ -181,6 +181,19 @@ func TestVolumesAreBooted(t *testing.T) {
 	}
 }
 
+// What an instance asks of a disk that is written, and would not get of a volume, is refused by name.
+func TestAVolumeIsNotLaidOut(t *testing.T) {
+	r, task, _ := volumed(t, networkboot.IPXE(), "bios")
+	for field, value := range map[string]any{"": nil, "swap_mb": "0", "root_gb": "10", "!swap_mb": 512, "!ephemeral_gb": 1, "!kernel": "http://h/k", "!capabilities": "disk_label:gpt", "!ramdisk": "http://h/r"} {
+		name, refused := strings.CutPrefix(field, "!")
+		r.Node.InstanceInfo = map[string]any{name: value, "image_type": "partition"}
+		err := New(Settings{}).ValidateWith(task.Hardware, r.Node)
+		if (err != nil) != refused || refused && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "boots from a volume")) {
+			t.Errorf("%s: %v: %v", name, value, err)
+		}
+	}
+}
+
 // A volume that has gone from the node, or an image in its place, does not leave the target in the firmware.
 func TestFirmwareIsClearedOfWhatTheNodeNoLongerHas(t *testing.T) {
 	_, task, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")

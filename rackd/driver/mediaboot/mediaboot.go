@@ -95,6 +95,19 @@ func (Interface) Properties() map[string]string {
 	return all
 }
 
+// IgnoredInfo implements driver.InfoIgnorer: a ready image has its own kernel, ramdisk and parameters.
+func (i Interface) IgnoredInfo(n *node.Document) map[string]string {
+	if n.DriverString(ownramdisk.ImageField) == "" {
+		return nil
+	}
+	const why = "the node's " + ownramdisk.ImageField + " has its own"
+	ignored := map[string]string{ownramdisk.KernelField: why, ownramdisk.RamdiskField: why}
+	if !removable(n) && n.DriverString(fieldRescue) != "" {
+		ignored[ownramdisk.ParamsField] = why + "; a second medium (" + fieldRemovable + ") would bring them"
+	}
+	return ignored
+}
+
 // InstanceFields names what is read of instance_info.
 func (i Interface) InstanceFields() []string {
 	read := []string{fieldInstance, ownramdisk.ParamsField}

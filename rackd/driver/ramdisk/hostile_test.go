@@ -27,7 +27,7 @@ func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
 					return nil
 				}
 			}
-			if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); (err != nil) != (r.Fail != nil) {
+			if _, err := step.Run(t.Context(), task(r, networkboot.IPXE())); (err != nil) != (r.Fail != nil) {
 				t.Fatal(err)
 			}
 			r.Fail = func(call string) error {
@@ -38,7 +38,7 @@ func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
 			}
 			r.Observed = hardware.Observation{} // it died before it told
 			before := len(r.Writes("power power off"))
-			if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil {
+			if _, err := step.Run(t.Context(), task(r, networkboot.IPXE())); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(r.Writes("power power off")); n != before || n != 1 {
@@ -47,7 +47,7 @@ func TestATakeoverLeavesTheInstanceRunning(t *testing.T) {
 			if len(r.Observed.InstanceFiles) != 2 {
 				t.Errorf("%s: central is told of the files %v", takeover, r.Observed.InstanceFiles)
 			}
-			if is, err := r.Task(networkboot.IPXE()).Hardware.Power().PowerState(t.Context(), r.Node); err != nil || is != driver.PowerOn {
+			if is, err := task(r, networkboot.IPXE()).Hardware.Power().PowerState(t.Context(), r.Node); err != nil || is != driver.PowerOn {
 				t.Errorf("%s: the machine is %s, %v", takeover, is, err)
 			}
 		})

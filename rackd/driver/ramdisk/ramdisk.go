@@ -9,6 +9,7 @@ package ramdisk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -36,7 +37,7 @@ func (Interface) InstanceFields() []string {
 }
 
 // Ignored implements driver.InstanceIgnorer: all that is read is booted.
-func (Interface) Ignored(*node.Document) (fields []string, why string) { return nil, "" }
+func (Interface) Ignored(*node.Document) map[string]string { return nil }
 
 // Validate asks for nothing: what can be booted is the boot interface's to say.
 func (Interface) Validate(*node.Document) error { return nil }
@@ -52,7 +53,31 @@ func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	if err := b.ValidateInstanceFiles(n); err != nil {
 		return err
 	}
+	if err := checkDrive(h, n); err != nil {
+		return err
+	}
 	return driver.ValidateInstance(h, n, "ramdisk")
+}
+
+// fieldDrive of instance_info says that the node keeps a config drive (driver.Task has it).
+const fieldDrive = "configdrive"
+
+// checkDrive refuses a config drive that would not reach the machine: only media bring one to an instance without a disk.
+func checkDrive(h *driver.Hardware, n *node.Document) error {
+	if drive, _ := n.InstanceInfo[fieldDrive].(string); drive == "" || brings(h.Boot()) {
+		return nil
+	}
+	return noDrive(h, n)
+}
+
+func brings(boot driver.Boot) bool {
+	r, reads := boot.(driver.InstanceReader)
+	return reads && slices.Contains(r.InstanceFields(), fieldDrive)
+}
+
+func noDrive(h *driver.Hardware, n *node.Document) error {
+	return fmt.Errorf("node %s: instance_info has configdrive, and the boot interface %s brings none to an instance without a disk: choose a boot interface of virtual media, or remove configdrive: %w",
+		n.Label(), h.Kinds()["boot"].Name, driver.ErrInvalid)
 }
 
 // Supports reports whether the deploy interface "autodetect" is to be this one.
@@ -96,6 +121,13 @@ func (i Interface) boot(ctx context.Context, t *driver.Task) (driver.Outcome, er
 
 // down brings the instance's files and switches the machine off.
 func (i Interface) down(ctx context.Context, t *driver.Task) error {
+	if !brings(t.Hardware.Boot()) { // the request may have brought a drive after the node was judged
+		if drive, err := t.ConfigDrive(ctx); err != nil {
+			return err
+		} else if drive != "" {
+			return noDrive(t.Hardware, t.Node)
+		}
+	}
 	// Before the machine is touched. A rebuild that fails here leaves the instance of before, which is to boot its own files again.
 	apart, give := instancefiles.Apart(t)
 	if err := fetch(ctx, apart); err != nil {

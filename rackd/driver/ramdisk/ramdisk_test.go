@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
@@ -24,6 +25,13 @@ var (
 )
 
 var files = map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ramdisk_kernel_arguments": "console=ttyS0 a=b"}
+
+// task is a task whose request brought no config drive.
+func task(r *drivertest.Rig, boot driver.Boot) *driver.Task {
+	t := r.Task(boot)
+	t.ConfigDrive = func(context.Context) (string, error) { return "", nil }
+	return t
+}
 
 func open() Interface { return New(direct.New(direct.Settings{}), bringup.Settings{}) }
 
@@ -36,7 +44,7 @@ func TestBootsTheFilesEachTime(t *testing.T) {
 		r.Node.InstanceInfo = files
 		step := open().DeploySteps(r.Node)[0]
 		for range 2 { // repeatable
-			if _, err := step.Run(t.Context(), r.Task(networkboot.IPXE())); err != nil {
+			if _, err := step.Run(t.Context(), task(r, networkboot.IPXE())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -51,7 +59,7 @@ func TestBootsTheFilesEachTime(t *testing.T) {
 		for name, o := range map[string]struct {
 			n     *node.Document
 			facts map[string]string
-		}{"in the flow": {r.Node, r.Task(networkboot.IPXE()).Facts}, "after it": {&later, nil}} {
+		}{"in the flow": {r.Node, task(r, networkboot.IPXE()).Facts}, "after it": {&later, nil}} {
 			load := networkboot.IPXE().InstanceOrder(o.n, o.facts).Load
 			if load == nil || !load.Instance || load.Kernel.ID != "id of http://192.0.2.1/k" || load.Initramfs.ID != "id of http://192.0.2.1/r" || !load.Kernel.Kept ||
 				!slices.Equal(load.Params, []string{"root=/dev/ram0", "text", "console=ttyS0", "a=b"}) {
@@ -66,10 +74,10 @@ func TestBootsAnImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := drivertest.NewRig()
 		r.Node.InstanceInfo = map[string]any{"boot_iso": "http://192.0.2.1/i.iso"}
-		if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(networkboot.PXE())); err != nil {
+		if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task(r, networkboot.PXE())); err != nil {
 			t.Fatal(err)
 		}
-		o := networkboot.PXE().InstanceOrder(r.Node, r.Task(networkboot.PXE()).Facts)
+		o := networkboot.PXE().InstanceOrder(r.Node, task(r, networkboot.PXE()).Facts)
 		if o.Image == nil || o.Image.ID != "id of http://192.0.2.1/i.iso" || !o.OverTFTP {
 			t.Errorf("%+v", o)
 		}
@@ -86,7 +94,7 @@ func TestFetchesFirst(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(networkboot.IPXE())); !errors.Is(err, driver.ErrUnreachable) || len(r.Log) != 0 {
+	if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task(r, networkboot.IPXE())); !errors.Is(err, driver.ErrUnreachable) || len(r.Log) != 0 {
 		t.Errorf("%v, writes %v", err, r.Log)
 	}
 }
@@ -99,7 +107,7 @@ func TestNotesBeforeItTellsTheMachine(t *testing.T) {
 			r := drivertest.NewRig()
 			r.Node.InstanceInfo, r.Node.DisablePowerOff = files, staysOn
 			r.SetPowerState(driver.PowerOn)
-			task := r.Task(networkboot.IPXE())
+			task := task(r, networkboot.IPXE())
 			var noted []string // what was written when the fact was saved
 			r.Fail = func(call string) error {
 				switch {
@@ -159,7 +167,7 @@ func TestAFailedRebuildLeavesTheFilesOfTheInstance(t *testing.T) {
 				}
 				return nil
 			}
-			task := r.Task(c.boot)
+			task := task(r, c.boot)
 			if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task); !errors.Is(err, c.want) || len(r.Log) != 0 {
 				t.Errorf("%s: %v, writes %v", name, err, r.Log)
 			}
@@ -178,12 +186,34 @@ type bootless struct{ driver.Boot }
 func TestNeedsABootInterface(t *testing.T) {
 	r := drivertest.NewRig()
 	b := bootless{networkboot.IPXE()}
-	_, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(b))
+	_, err := open().DeploySteps(r.Node)[0].Run(t.Context(), task(r, b))
 	if !errors.Is(err, driver.ErrUnsupported) || len(r.Log) != 0 {
 		t.Errorf("%v, writes %v", err, r.Log)
 	}
-	if err := open().ValidateWith(r.Task(b).Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "`ramdisk_boot` capability") {
+	if err := open().ValidateWith(task(r, b).Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "`ramdisk_boot` capability") {
 		t.Errorf("with a boot interface that boots disks: %v", err)
+	}
+}
+
+// A config drive reaches an instance without a disk by virtual media alone. By any other way it is refused before the machine is touched.
+// It refuses one, too, that came after the node was judged.
+func TestAConfigDriveThatWouldNotArriveIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot    driver.Boot
+		arrives bool
+	}{"ipxe": {networkboot.IPXE(), false}, "pxe": {networkboot.PXE(), false}, "redfish-https": {mediaboot.HTTPBoot(nil), false}, "redfish-virtual-media": {mediaboot.VirtualMedia(nil), true}} {
+		r := drivertest.NewRig()
+		r.Node.InstanceInfo = map[string]any{"boot_iso": "http://192.0.2.1/i.iso", "configdrive": "kept"}
+		r.Node.Properties = map[string]any{"capabilities": "boot_mode:uefi"}
+		if err := open().ValidateWith(task(r, c.boot).Hardware, r.Node); (err == nil) != c.arrives || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "configdrive")) {
+			t.Errorf("%s: validate: %v", name, err)
+		}
+		if c.arrives {
+			continue
+		}
+		if _, err := open().DeploySteps(r.Node)[0].Run(t.Context(), r.Task(c.boot)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "configdrive") || len(r.Log) != 0 {
+			t.Errorf("%s: deploy: %v, writes %v", name, err, r.Log)
+		}
 	}
 }
 
@@ -214,7 +244,7 @@ func TestValidate(t *testing.T) {
 	} {
 		r := drivertest.NewRig()
 		r.Node.InstanceInfo = c.info
-		err := open().ValidateWith(r.Task(networkboot.IPXE()).Hardware, r.Node)
+		err := open().ValidateWith(task(r, networkboot.IPXE()).Hardware, r.Node)
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%v: %v, want %q", c.info, err, c.want)
 		}
@@ -225,7 +255,7 @@ func TestValidate(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	r := drivertest.NewRig()
 	r.Node.InstanceInfo = files
-	if err := open().TakeOver(t.Context(), r.Task(networkboot.IPXE())); err != nil || len(r.Log) != 0 || r.Observed.InstanceFiles["kernel"] != "id of http://192.0.2.1/k" {
+	if err := open().TakeOver(t.Context(), task(r, networkboot.IPXE())); err != nil || len(r.Log) != 0 || r.Observed.InstanceFiles["kernel"] != "id of http://192.0.2.1/k" {
 		t.Errorf("%v, writes %v, told %v", err, r.Log, r.Observed.InstanceFiles)
 	}
 }
