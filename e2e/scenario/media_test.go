@@ -85,23 +85,17 @@ func throughMedium(t *testing.T, name, boot string) {
 	}
 }
 
-// A machine goes from nothing to its instance by a medium of rackd's, without DHCP. make hardware does it with both firmwares.
+// A machine goes from nothing to its instance by a medium of rackd's, without DHCP.
 func TestDeployByVirtualMedia(t *testing.T) {
 	throughMedium(t, "uefi-0", "redfish-virtual-media")
 }
 
 func TestDeployByVirtualMediaByBIOS(t *testing.T) {
-	if os.Getenv("IRONYARD_HARDWARE") == "" {
-		t.Skip("it takes a minute: make hardware runs it")
-	}
 	throughMedium(t, "bios-0", "redfish-virtual-media")
 }
 
 // A machine's UEFI firmware loads the same image by HTTP, from a URL that its BMC sets. The firmware asks DHCP for its address.
 func TestDeployByHTTPBoot(t *testing.T) {
-	if os.Getenv("IRONYARD_HARDWARE") == "" {
-		t.Skip("it takes a minute: make hardware runs it")
-	}
 	throughMedium(t, "http-0", "redfish-https")
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // A real Debian that comes as a partition image is deployed by a request of Ironic's fields and boots by BIOS from the disk that was
-// laid out for it. It is rebuilt, and finds what the first instance has left on the ephemeral partition. ops/ramdisk has the quick part.
+// laid out for it. It is rebuilt, and finds what the first instance has left on the ephemeral partition.
 func TestPartitionImage(t *testing.T) {
 	if os.Getenv("IRONYARD_HARDWARE") != "1" {
 		t.Skip("writes a real Debian twice; set IRONYARD_HARDWARE=1")

@@ -116,8 +116,9 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
-			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                        // for a partition image: sizes are in GiB there
-			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true}, // whose BMC sets URLs to boot
+			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                         // for a partition image: sizes are in GiB there
+			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true},  // whose BMC sets URLs to boot
+			{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
 		}}
 	if err := makeFleetKeys(dir); err != nil {
 		return o, err
@@ -131,7 +132,6 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		// Firmware of the first boots by PXE, and that of the second by HTTP, as its BMC says.
 		o.Machines = append(o.Machines, machine.Config{Name: "arm-0", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024},
 			machine.Config{Name: "arm-1", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024, BootByVariables: true},
-			machine.Config{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
 			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
 			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
 			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072})

@@ -31,8 +31,8 @@ const (
 	targetSecret = "its-own-secret"
 )
 
-// san serves a copy of the test image by tgtd, a foreign iSCSI target, in the rack's network. It wants to know the secret.
-func san(t *testing.T) {
+// san serves a copy of the test image by tgtd, a foreign iSCSI target, in the rack's network. With a user it wants to know the secret.
+func san(t *testing.T, user string) {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "volume")
 	if out, err := exec.Command("cp", "--sparse=always", images.Raw.Path, disk).CombinedOutput(); err != nil {
@@ -58,8 +58,10 @@ func san(t *testing.T) {
 		{"--op", "new", "--mode", "target", "--tid", "1", "-T", volumeIQN},
 		{"--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", disk},
 		{"--op", "bind", "--mode", "target", "--tid", "1", "-Q", initiatorIQN},
-		{"--op", "new", "--mode", "account", "--user", volumeUser, "--password", volumeSecret},
-		{"--op", "bind", "--mode", "account", "--tid", "1", "--user", volumeUser},
+	}
+	if user != "" {
+		orders = append(orders, []string{"--op", "new", "--mode", "account", "--user", user, "--password", volumeSecret},
+			[]string{"--op", "bind", "--mode", "account", "--tid", "1", "--user", user})
 	}
 	for _, args := range orders {
 		var out []byte
@@ -165,7 +167,7 @@ func TestDeployFromVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := limit(t, 8*time.Minute)
 			o := theRack.Operator
-			san(t)
+			san(t, volumeUser)
 			id := enrolled(ctx, t, name, nil)
 			target := attached(ctx, t, id, map[string]any{"auth_method": "CHAP", "auth_username": volumeUser, "auth_password": "wrong"})
 			if err := o.MakeAvailable(ctx, id); err != nil {
@@ -202,6 +204,39 @@ func TestDeployFromVolume(t *testing.T) {
 			undeployed(ctx, t, id)
 		})
 	}
+}
+
+// A machine without any disk boots a volume of a foreign target. Its firmware logs in there, as its BMC was told, and forgets it with
+// the undeploy. tgtd and this firmware have no way of CHAP in common: TestDeployFromVolumeByFirmware has it.
+func TestVolumeWithoutADisk(t *testing.T) {
+	const name = "bare-0"
+	ctx := limit(t, 8*time.Minute)
+	san(t, "")
+	id := enrolled(ctx, t, name, byMedium("redfish-virtual-media"))
+	attached(ctx, t, id, nil)
+	if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	startedOnce(ctx, t, id, name)
+	fromVolume(ctx, t, id, name)
+	if volume, _ := firmwareBoots(ctx, t, name); volume != volumeIQN {
+		t.Errorf("its firmware logs in to %q", volume)
+	}
+	undeployed(ctx, t, id)
+	if volume, _ := firmwareBoots(ctx, t, name); volume != "" {
+		t.Errorf("after the undeploy its firmware logs in to %q", volume)
+	}
+}
+
+// startedOnce has a machine's firmware run until it looks for a system: at its first start OVMF makes room for its targets.
+func startedOnce(ctx context.Context, t *testing.T, id, name string) {
+	t.Helper()
+	console := consoleFromNow(t, name)
+	switched(ctx, t, id, "power on")
+	if _, err := console.Wait(ctx, regexp.MustCompile(`BdsDxe: `)); err != nil {
+		t.Fatal(err)
+	}
+	switched(ctx, t, id, "power off")
 }
 
 // firmwareBoots is what a machine's virtual BMC tells of its firmware: the volume that it logs in to at its next start, and what it boots.
@@ -376,13 +411,7 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	// This firmware makes room for its targets at its first start.
-	console := consoleFromNow(t, name)
-	switched(ctx, t, id, "power on")
-	if _, err := console.Wait(ctx, regexp.MustCompile(`BdsDxe: `)); err != nil {
-		t.Fatal(err)
-	}
-	switched(ctx, t, id, "power off")
+	startedOnce(ctx, t, id, name)
 	began := time.Now()
 	if err := o.Ask(ctx, id, "active", nil); err != nil {
 		t.Fatal(err)
@@ -403,7 +432,7 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 	properties["auth_password"], properties["target_lun"] = volumeSecret, 1
 	properties["mutual_auth_username"], properties["mutual_auth_password"] = targetUser, targetSecret
 	call(ctx, t, "PATCH", "volume/targets/"+target, []map[string]any{{"op": "replace", "path": "/properties", "value": properties}})
-	console = consoleFromNow(t, name)
+	console := consoleFromNow(t, name)
 	fromVolume(ctx, t, id, name)
 	line, err := console.Wait(ctx, marker)
 	if err != nil || !regexp.MustCompile(` root=\s*$`).MatchString(line) {

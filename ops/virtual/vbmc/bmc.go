@@ -41,6 +41,8 @@ type Config struct {
 	Username, Password string
 	// UEFI is the system's boot mode: UEFI, or else Legacy.
 	UEFI bool
+	// Diskless is a system without any disk: it has no such boot source.
+	Diskless bool
 	// What the system says about itself.
 	Name, UUID, Manufacturer, Product, Serial, MAC string
 	MemoryMiB                                      int

@@ -22,7 +22,10 @@ const httpTarget = "UefiHttp"
 
 // bootTargets are the boot sources that the computer has.
 func (b *BMC) bootTargets() []string {
-	list := []string{"None", "Pxe", "Hdd", "Cd"}
+	list := []string{"None", "Pxe", "Cd"}
+	if !b.cfg.Diskless {
+		list = append(list, "Hdd")
+	}
 	if _, ok := b.httpBooter(); ok {
 		list = append(list, httpTarget)
 	}
