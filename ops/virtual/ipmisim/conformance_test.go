@@ -202,7 +202,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 		Corrected: func() *node.Document { return nodeAt(port, "an0ther-pass", fields) },
 		Port:      func() string { return strconv.Itoa(wire.Port()) },
 		Without: map[string]string{"Management": "the simulator keeps no boot flags: boot devices have tests of their own",
-			"Second": "a BMC of IPMI has one machine that is not bridged to"},
+			"Second": "a BMC of IPMI has one machine that is not bridged to", "Sessions": "ipmi_sim does not tell of them"},
 	}
 }
 

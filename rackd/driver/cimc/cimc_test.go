@@ -72,6 +72,7 @@ func TestConformance(t *testing.T) {
 				m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "an IMC is one machine"}})
 				m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 				m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
+				m.Sessions = func() (n int) { s.Set(func() { n = len(s.Cookies) }); return n }
 				m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"cimc_password": "an0ther"}) }
 				return m
 			})

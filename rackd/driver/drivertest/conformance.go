@@ -39,7 +39,7 @@ type Machine struct {
 	// Hang has the BMC take requests and answer none, until the test ends.
 	Hang func()
 	// Spoil has the request with number at, counted from 1 and from the call on, come to grief; Asked counts the requests since. A login is
-	// a request, too. Sessions counts those that are open at the BMC; nil: it has none, or does not tell.
+	// a request, too. Sessions counts those that are open at the BMC then; nil: it has none, or does not tell.
 	Spoil    func(how Mishap, at int)
 	Asked    func() int
 	Sessions func() int
@@ -56,7 +56,7 @@ type Machine struct {
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil. Its entry Log says why the
+	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil, and Sessions beside Spoil. Its entry Log says why the
 	// driver does not log to Logger. The checks that need it are left out for that reason, which the test prints.
 	Without map[string]string
 }

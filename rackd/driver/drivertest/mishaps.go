@@ -66,6 +66,9 @@ func checkMishaps(t *testing.T, start func(*testing.T) *Machine) {
 	}
 }
 
+// mostTries is how often a command is asked for again after a mishap, and how often its requests are counted.
+const mostTries = 3
+
 // cost is what a command takes where all goes well.
 type cost struct{ requests, orders int }
 
@@ -78,23 +81,25 @@ func (c demand) ready(t *testing.T, m *Machine) (before int) {
 	return m.Writes()
 }
 
+// sound counts what the command takes. A slow host has a driver repeat a request: the least of some runs has none of these.
 func (c demand) sound(t *testing.T, start func(*testing.T) *Machine) (of cost) {
 	t.Helper()
-	t.Run("sound", func(t *testing.T) {
-		m := start(t)
-		before := c.ready(t, m)
-		m.Spoil(Sound, 0)
-		must(t, m, c.name, c.give(within(t), &Fence{}, m))
-		of = cost{m.Asked(), m.Writes() - before}
-	})
+	for range mostTries {
+		t.Run("sound", func(t *testing.T) {
+			m := start(t)
+			before := c.ready(t, m)
+			m.Spoil(Sound, 0)
+			must(t, m, c.name, c.give(within(t), &Fence{}, m))
+			if asked := m.Asked(); of.requests == 0 || asked < of.requests {
+				of = cost{asked, m.Writes() - before}
+			}
+		})
+	}
 	if of.requests == 0 {
 		t.Fatal("the BMC was asked nothing")
 	}
 	return of
 }
-
-// mostTries is how often a command is asked for again after a mishap.
-const mostTries = 3
 
 func (c demand) spoilt(t *testing.T, m *Machine, how Mishap, at, orders int) {
 	before := c.ready(t, m)

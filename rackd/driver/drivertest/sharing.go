@@ -64,6 +64,9 @@ func checkReasons(t *testing.T, m *Machine) {
 	if m.Deny != nil && (m.Logins == nil || m.Corrected == nil) {
 		t.Error("Deny needs Logins and Corrected")
 	}
+	if m.Spoil != nil && (m.Sessions == nil) != (m.Without["Sessions"] != "") {
+		t.Errorf("Sessions is there: %t, and Without says of it %q", m.Sessions != nil, m.Without["Sessions"])
+	}
 	if m.Spoil != nil && m.Asked == nil {
 		t.Error("Spoil needs Asked")
 	}

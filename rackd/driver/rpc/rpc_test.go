@@ -120,7 +120,12 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		s, d := newDouble(t), newDriver(t)
-		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: s.node(nil), Deferred: true, Secret: "s3cret", Without: map[string]string{"Second": "its double has one machine"}})
+		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: s.node(nil), Deferred: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request is signed"}})
+		m.Second = func() *node.Document {
+			n := s.node(map[string]any{fieldMachine: "web2"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
 		m.Deny = func() { s.Set(func() { s.secret = "an0ther" }) }
 		m.Logins = func() (n int) { s.Set(func() { n = s.refused }); return n }
 		m.Corrected = func() *node.Document { return s.node(map[string]any{fieldSecret: "an0ther"}) }

@@ -155,7 +155,12 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		c, d := newDouble(t), newDriver(t)
-		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "its double has one server that is switched"}})
+		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request has the password"}})
+		m.Second = func() *node.Document {
+			n := c.node(map[string]any{fieldServer: "0/0"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
 		m.Deny = func() { c.Set(func() { c.password = "an0ther" }) }
 		m.Logins = func() (n int) { c.Set(func() { n = c.refused }); return n }
 		m.Corrected = func() *node.Document { return c.node(map[string]any{fieldPassword: "an0ther"}) }

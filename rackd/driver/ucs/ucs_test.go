@@ -76,9 +76,15 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		s, d := newChassis(t), newDriver(t)
-		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "its double has one service profile"}})
+		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: nodeOf(s, nil), Lasting: true, Secret: "s3cret"})
+		m.Second = func() *node.Document {
+			n := nodeOf(s, map[string]any{fieldProfile: "org-root/ls-web2"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
 		m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 		m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
+		m.Sessions = func() (n int) { s.Set(func() { n = len(s.Cookies) }); return n }
 		m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"ucs_password": "an0ther"}) }
 		return m
 	})

@@ -197,9 +197,15 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		h, d := newDouble(t), newDriver(t)
-		m := h.Play(&drivertest.Machine{Power: d, Management: d, Node: h.node(nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Second": "its double has one machine"}})
+		m := h.Play(&drivertest.Machine{Power: d, Management: d, Node: h.node(nil), Lasting: true, Secret: "s3cret"})
+		m.Second = func() *node.Document {
+			n := h.node(map[string]any{fieldMachine: "web2"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
 		m.Deny = func() { h.Set(func() { h.password, h.boxes = "an0ther", nil }) }
 		m.Logins = func() (n int) { h.Set(func() { n = h.refused }); return n }
+		m.Sessions = func() (n int) { h.Set(func() { n = len(h.boxes) }); return n }
 		m.Corrected = func() *node.Document { return h.node(map[string]any{fieldPassword: "an0ther"}) }
 		return m
 	})
