@@ -57,15 +57,35 @@ func (m Message) Question() bool {
 	return m.NetFn == 0x00 && (m.Command == 0x01 || m.Command == 0x09)
 }
 
-// Refused reports whether a datagram ends a login that is refused: the BMC's RAKP message 2 whose status is not 0, or the driver's RAKP
-// message 3, with which it tells the BMC that the password is another one. What a BMC answers to that is the same login. A BMC that is out
-// of space or does not know the session, as one that has just started, refuses no credentials.
+// Refused reports whether a datagram ends a login that is refused. Of IPMI 2.0 that is the BMC's RAKP message 2 whose status is not 0, or
+// the driver's RAKP message 3, with which it tells the BMC that the password is another one. What a BMC answers to that is the same login.
+// Of IPMI 1.5 it is the BMC's completion code for the challenge or the session. A BMC that is out of space or does not know the session, as
+// one that has just started, refuses no credentials. BMCs that are silent to a wrong password are not counted: there is no datagram.
 func Refused(datagram []byte) bool {
-	if len(datagram) < 18 || datagram[4] != 0x06 {
+	if len(datagram) < 18 {
 		return false
+	}
+	if datagram[4] != 0x06 {
+		return refused15(datagram)
 	}
 	kind := datagram[5] & 0x3F
 	const noSpace, noSession = 0x01, 0x02
 	status := datagram[17]
 	return (kind == 0x13 || kind == 0x14) && status != 0 && status != noSpace && status != noSession
+}
+
+// refused15 is Refused for the answers of IPMI 1.5.
+func refused15(datagram []byte) bool {
+	const answerOfApp, challenge, activate = 0x07, 0x39, 0x3A
+	m, ok := Read(datagram)
+	if !ok || m.NetFn != answerOfApp || m.Code == 0 {
+		return false
+	}
+	switch m.Command {
+	case challenge:
+		return m.Code == 0x81 || m.Code == 0x82 // no such user
+	case activate:
+		return m.Code < 0x81 || m.Code > 0x85 // without those for: no session left, and no such session
+	}
+	return false
 }
