@@ -99,7 +99,7 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return m, err
 	}
-	large := len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups || len(m.Further) > maxFurther
+	large := len(m.Drivers) > maxDrivers || len(m.Keys) > maxKeyGroups || len(m.Further) > MaxFurther
 	for _, kinds := range m.Drivers {
 		for _, offered := range kinds {
 			large = large || len(kinds) > maxDrivers || len(offered) > maxDrivers
@@ -107,7 +107,7 @@ func ReadMember(key string, body []byte) (m Member, err error) {
 	}
 	if large {
 		return m, fmt.Errorf("%w: it has %d hardware types and keys of %d conductor groups and URLs in %d further networks. A rackd has %d types, interfaces of one type, or implementations of one interface at most. It has keys of %d groups and URLs in %d networks at most",
-			ErrLie, len(m.Drivers), len(m.Keys), len(m.Further), maxDrivers, maxKeyGroups, maxFurther)
+			ErrLie, len(m.Drivers), len(m.Keys), len(m.Further), maxDrivers, maxKeyGroups, MaxFurther)
 	}
 	token, name, _ := strings.Cut(key, ".")
 	switch {
@@ -134,8 +134,10 @@ const (
 	maxMember    = 128 << 10
 	maxDrivers   = 100
 	maxKeyGroups = 1000
-	maxFurther   = 100
 )
+
+// MaxFurther is in how many further networks a rackd may have URLs.
+const MaxFurther = 100
 
 var errURL = errors.New("its URL cannot stand in a boot script")
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/rackd/netboot/dhcp"
 )
 
@@ -58,8 +59,12 @@ func (n Network) check() error {
 	return nil
 }
 
-// checkNetworks refuses networks that cannot be told apart, by their interface or by an address.
+// checkNetworks refuses networks that cannot be told apart, by their interface or by an address. It refuses more of them than others may
+// read of a rackd, which would take it for none of theirs.
 func (r *Rack) checkNetworks() error {
+	if len(r.Further) > bus.MaxFurther {
+		return fmt.Errorf("%d further networks: a rackd serves %d at most, for it tells all others of each: serve the rest by another rackd, or by relays and --dhcp-subnet", len(r.Further), bus.MaxFurther)
+	}
 	if len(r.Further) > 0 && (dhcp.Mode(r.DHCP) != dhcp.Serve || !r.Address.IsValid()) {
 		return fmt.Errorf("further networks are served with --dhcp serve and --address alone: rackd gives addresses there")
 	}

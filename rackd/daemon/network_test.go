@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -55,6 +57,35 @@ func TestNetworksThatCannotBeToldApart(t *testing.T) {
 			t.Errorf("%v: %v", c.networks, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%v: %v, want %q", c.networks, err, want)
+		}
+	}
+}
+
+// As many further networks as the others of a site read of a rackd are served. One more is refused at the start, with the bound.
+func TestFurtherNetworksHaveABound(t *testing.T) {
+	for _, c := range []struct {
+		count   int
+		refused bool
+	}{{bus.MaxFurther, false}, {bus.MaxFurther + 1, true}} {
+		var networks []string
+		for i := range c.count {
+			networks = append(networks, fmt.Sprintf("eth%d 10.%d.0.2/24 10.%[2]d.0.100-10.%[2]d.0.200", i+2, i+1))
+		}
+		r := rackOf(t, networks...)
+		self := bus.Member{Name: "rack1"}
+		for _, f := range r.furtherFaces() {
+			self.Further = append(self.Further, bus.MemberURLs{AgentURL: f.agents(), BootURL: f.http()})
+		}
+		said, err := json.Marshal(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bus.ReadMember(bus.GroupToken("")+"."+bus.GroupToken(self.Name), said); (err != nil) != c.refused {
+			t.Errorf("%d networks, read by others: %v", c.count, err)
+		}
+		err = r.checkNetworks()
+		if (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "101 further networks: a rackd serves 100 at most") {
+			t.Errorf("%d networks: %v", c.count, err)
 		}
 	}
 }
