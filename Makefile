@@ -25,7 +25,7 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC and a page in a browser: some fifty minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC, a page in a browser and each request to a BMC of IPMI that comes to grief: some fifty minutes (docs/disks.md)"
 	@echo "make recordings  what the redfish driver reads of real BMCs, from recorded answers (RECORDINGS=FOLDER)"
 	@echo "make boot    each pair of boot and deploy interface on firmware, with its time: half an hour"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
@@ -108,6 +108,7 @@ hardware: packages-hardware build
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|UNDI|IPv6|DualStack|LoadsTheProgram" ./rackd/netboot
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -parallel 8 -run "TestDriverConforms|TestConformance" ./ops/virtual/ipmisim ./rackd/driver/ipmi
 
 # What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line.
 recordings:
