@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -12,10 +13,41 @@ import (
 
 // toldEvent is an event of a BMC (DSP2046, Event).
 type toldEvent struct {
-	EventTimestamp, Severity, MessageSeverity, Message string
-	MessageID                                          string `json:"MessageId"`
-	MessageArgs                                        []string
+	EventTimestamp, Severity, MessageSeverity, Message eventText
+	MessageID                                          eventText `json:"MessageId"`
+	MessageArgs                                        arguments
 	OriginOfCondition                                  origin
+}
+
+// eventText is a text of an event. One in another form, such as a link to it, is none, and costs the event nothing else.
+type eventText string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *eventText) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*w = eventText(text)
+	}
+	return nil
+}
+
+// arguments are those of a message. Some firmwares give numbers.
+type arguments []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *arguments) UnmarshalJSON(raw []byte) error {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	for _, arg := range list[:min(len(list), mostArguments)] {
+		var text string
+		if json.Unmarshal(arg, &text) != nil {
+			text = string(arg)
+		}
+		*a = append(*a, text)
+	}
+	return nil
 }
 
 // origin is the path of what an event is about. Firmwares write it as a link, old ones as a text.
@@ -43,12 +75,12 @@ func eventsIn(data []byte) (list []driver.BMCEvent) {
 	for _, raw := range told.Events {
 		var e toldEvent
 		if json.Unmarshal(raw, &e) != nil || e.Message == "" && e.MessageID == "" {
-			continue // some firmwares only link to the event
+			continue // some firmwares only link to the event, and do not name it
 		}
 		if len(list) == driver.MostBMCEvents {
 			break
 		}
-		list = append(list, driver.BMCEvent{ID: e.MessageID, At: timeAt(e.EventTimestamp), Severity: severityOf(first(e.MessageSeverity, e.Severity)),
+		list = append(list, driver.BMCEvent{ID: string(e.MessageID), At: timeAt(string(e.EventTimestamp)), Severity: severityOf(string(cmp.Or(e.MessageSeverity, e.Severity))),
 			Text: e.text(), Concerns: e.OriginOfCondition.concerns()})
 	}
 	return list
@@ -60,15 +92,14 @@ const mostMessage, mostArgument, mostArguments = 2 << 10, 256, 9
 // text is the event in words. Firmwares without words for it give the arguments of a message in a registry. Addresses in it let no
 // reader in.
 func (e toldEvent) text() string {
-	args := e.MessageArgs[:min(len(e.MessageArgs), mostArguments)]
 	if e.Message == "" {
-		return bmc.WithoutAccess(strings.TrimSpace(e.MessageID + " " + strings.Join(args, ", ")))
+		return bmc.WithoutAccess(strings.TrimSpace(string(e.MessageID) + " " + strings.Join(e.MessageArgs, ", ")))
 	}
 	var words []string
-	for i, arg := range args { // of one digit each
+	for i, arg := range e.MessageArgs { // of one digit each
 		words = append(words, "%"+strconv.Itoa(i+1), shortened(arg, mostArgument))
 	}
-	return bmc.WithoutAccess(strings.NewReplacer(words...).Replace(shortened(e.Message, mostMessage)))
+	return bmc.WithoutAccess(strings.NewReplacer(words...).Replace(shortened(string(e.Message), mostMessage)))
 }
 
 // shortened is the beginning of a part of a message. What lets a reader in is taken out before the cut, so that no half of it stays.
