@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +280,43 @@ func TestWhoHasTurns(t *testing.T) {
 		runner.mu.Lock()
 		if s := runner.tasks[0]; len(s.entries)+len(s.queue) > 0 {
 			t.Errorf("%d nodes and %d in the queue are left", len(s.entries), len(s.queue))
+		}
+		runner.mu.Unlock()
+		stop()
+	})
+}
+
+// A task that runs for a node when it leaves the group is told of that after the run, so that what the run notes is forgotten too.
+func TestGoneDuringARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRack(3)
+		task := r.task("t", time.Minute, false)
+		noted := map[string]bool{}
+		var slow atomic.Bool
+		begun, end := make(chan bool), make(chan bool)
+		task.Do = func(_ context.Context, n *node.Document, _ *driver.Hardware) error {
+			if n.UUID == "n1" && slow.CompareAndSwap(false, true) {
+				close(begun)
+				<-end
+			}
+			r.set(func() { noted[n.UUID] = true })
+			return nil
+		}
+		task.Gone = func(id string) { r.set(func() { delete(noted, id) }) }
+		runner, stop := r.running(t, task)
+		<-begun
+		r.set(func() { delete(r.nodes, "n1") })
+		time.Sleep(5 * time.Minute)
+		close(end)
+		time.Sleep(5 * time.Minute)
+		r.set(func() {
+			if noted["n1"] || !noted["n0"] || !noted["n2"] {
+				t.Errorf("noted are %v, want n0 and n2", noted)
+			}
+		})
+		runner.mu.Lock()
+		if s := runner.tasks[0]; len(s.entries) != 2 || len(s.queue) != 2 {
+			t.Errorf("%d nodes and %d in the queue, want 2", len(s.entries), len(s.queue))
 		}
 		runner.mu.Unlock()
 		stop()

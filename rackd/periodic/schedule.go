@@ -108,13 +108,15 @@ func (s *schedule) take() {
 		if e.listed == s.list {
 			continue
 		}
+		if e.place < 0 { // the task runs for it, and would note something after it has forgotten the node: the next comparison finds it
+			e.listed = s.list
+			continue
+		}
 		delete(s.entries, id)
 		if s.task.Gone != nil {
 			s.task.Gone(id)
 		}
-		if e.place >= 0 {
-			heap.Remove(&s.queue, int(e.place))
-		}
+		heap.Remove(&s.queue, int(e.place))
 	}
 	for key, t := range s.troubles {
 		if now.Sub(t.Until) > max(MaxPause, 2*s.task.Every) { // not asked again since: it was an old password

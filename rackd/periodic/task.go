@@ -30,8 +30,8 @@ type Task struct {
 	Do func(ctx context.Context, n *node.Document, hw *driver.Hardware) error
 	// Troubled is called after a failure, and when the task was left out because of one; nil: nothing is.
 	Troubled func(ctx context.Context, n *node.Document, t Trouble)
-	// Gone is called once a node has left the group, so that the task forgets it; nil: it keeps nothing. It does not block. A run that is
-	// under way may end later.
+	// Gone is called once a node has left the group, so that the task forgets it; nil: it keeps nothing. It does not block. A run for the
+	// node that was under way has ended by then.
 	Gone func(id string)
 }
 
