@@ -14,6 +14,9 @@ var ErrTargetKept = errors.New("the BMC keeps a target that it no longer attache
 // BootISCSI is the boot device that a machine's firmware reaches by iSCSI.
 const BootISCSI BootDevice = "iscsiboot"
 
+// What takes the place of a target's name and of its users where a BMC takes nothing empty. No volume has that name.
+const NoISCSITarget, NoISCSIUser = "iqn.2000-01.invalid:none", "none"
+
 // ISCSITarget is a volume that a machine's firmware attaches by iSCSI and boots from.
 type ISCSITarget struct {
 	// Host is the portal's address, Port its TCP port.

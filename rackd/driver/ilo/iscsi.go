@@ -257,12 +257,9 @@ func (i initiator) has(target driver.ISCSITarget) bool {
 	return len(i.nics) > 0
 }
 
-// What takes the place of a target's name and its user where an iLO takes nothing empty.
-const noTarget, noUser = "iqn.2000-01.invalid:none", "none"
-
 // keeps reports whether the attempt tells of a target that was there.
 func (s source) keeps() bool {
-	return s.TargetName != "" && s.TargetName != noTarget || s.User != "" && s.User != noUser
+	return s.TargetName != "" && s.TargetName != driver.NoISCSITarget || s.User != "" && s.User != driver.NoISCSIUser
 }
 
 // forgetting are changes that disable the attempts of all adapters, the best first: the next is for an iLO that refuses the one before.
@@ -271,7 +268,7 @@ func (i initiator) forgetting() (bodies []map[string]any) {
 	for _, words := range []map[string]any{
 		{"iSCSITargetName": "", "iSCSIChapUsername": "", "iSCSIChapSecret": "", "iSCSITargetIpAddress": "0.0.0.0", "iSCSIAuthenticationMethod": "None"},
 		{"iSCSITargetName": "", "iSCSIChapUsername": nil, "iSCSIChapSecret": nil, "iSCSITargetIpAddress": "0.0.0.0", "iSCSIAuthenticationMethod": "None"},
-		{"iSCSITargetName": noTarget, "iSCSIChapUsername": noUser, "iSCSIChapSecret": rand.Text()[:16], "iSCSITargetIpAddress": "0.0.0.0"},
+		{"iSCSITargetName": driver.NoISCSITarget, "iSCSIChapUsername": driver.NoISCSIUser, "iSCSIChapSecret": rand.Text()[:16], "iSCSITargetIpAddress": "0.0.0.0"},
 		{},
 	} {
 		sources := []any{}

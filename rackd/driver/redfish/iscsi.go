@@ -264,27 +264,24 @@ func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Doc
 	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", nil, deviceFunction.forgetting, deviceFunction.cleared, false)
 }
 
-// What takes the place of a target's name and its users where a BMC takes nothing empty.
-const noTarget, noUser = "iqn.2000-01.invalid:none", "none"
-
 // forgetting are changes that take the target away, the best first: the next is for a BMC that refuses the one before. Its secrets are
 // emptied, or overwritten.
 func (f deviceFunction) forgetting() (bodies []map[string]any) {
 	type words struct{ name, address, user, secret any }
-	for _, w := range []words{{"", "", "", ""}, {}, {name: noTarget, user: noUser, secret: rand.Text()[:16]}} {
+	for _, w := range []words{{"", "", "", ""}, {}, {name: driver.NoISCSITarget, user: driver.NoISCSIUser, secret: rand.Text()[:16]}} {
 		boot := map[string]any{"PrimaryTargetName": w.name, "CHAPUsername": w.user, "CHAPSecret": w.secret}
-		if w.name != noTarget {
+		if w.name != driver.NoISCSITarget {
 			boot["AuthenticationMethod"], boot["PrimaryTargetIPAddress"] = "None", w.address
 		}
 		if f.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
 			boot["SecondaryTargetName"] = w.name
-			if w.name != noTarget {
+			if w.name != driver.NoISCSITarget {
 				boot["SecondaryTargetIPAddress"] = w.address
 			}
 		}
 		if f.ISCSIBoot.MutualCHAPUsername != "" {
 			boot["MutualCHAPUsername"], boot["MutualCHAPSecret"] = w.user, w.secret
-			if w.name == noTarget {
+			if w.name == driver.NoISCSITarget {
 				boot["MutualCHAPSecret"] = rand.Text()[:16] // one secret for both ways is refused
 			}
 		}
@@ -301,7 +298,7 @@ func (f deviceFunction) cleared() error {
 	var left []string
 	for name, is := range map[string]string{"PrimaryTargetName": f.ISCSIBoot.PrimaryTargetName, "SecondaryTargetName": f.ISCSIBoot.SecondaryTargetName,
 		"CHAPUsername": f.ISCSIBoot.CHAPUsername, "MutualCHAPUsername": f.ISCSIBoot.MutualCHAPUsername} {
-		if is != "" && is != noTarget && is != noUser {
+		if is != "" && is != driver.NoISCSITarget && is != driver.NoISCSIUser {
 			left = append(left, name)
 		}
 	}
