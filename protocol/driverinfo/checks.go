@@ -116,12 +116,16 @@ func authorities(field, text, _ string) string {
 	return ""
 }
 
-// authoritiesFile is for the name of a PEM file. A pin is asked for in ilo_verify_ca alone, by which central has racks forget keys.
+// authoritiesFile is for the name of a PEM file, as Ironic has it. A pin is asked for in ilo_verify_ca alone, by which central has racks
+// forget keys. So is a check that is left out: it is not to come of a field that says which file checks.
 func authoritiesFile(field, text, _ string) string {
-	if strings.EqualFold(strings.TrimSpace(text), "pin") {
-		return fmt.Sprintf("%s is %q, and it is the name of a PEM file: set ilo_verify_ca to pin, and remove %[1]s", field, text)
+	word := strings.ToLower(strings.TrimSpace(text))
+	if is, known := Truth(word); known {
+		word = strconv.FormatBool(is)
+	} else if word != "pin" {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s is %q, and it is the name of a PEM file: set ilo_verify_ca to %s, and remove %[1]s", field, text, word)
 }
 
 // What is around an address of IPv6: strict drivers take off each bracket, the others a pair.

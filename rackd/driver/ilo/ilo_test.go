@@ -142,6 +142,8 @@ func TestFields(t *testing.T) {
 		{fieldTimeout, "soon", "The following iLO parameters from the node's driver_info should be integers: ['client_timeout']"},
 		{fieldVerifyCA, "no-such.pem", fieldVerifyCA}, {fieldCAFile, "no-such.pem", "no-such.pem"},
 		{fieldCAFile, "Pin ", "it is the name of a PEM file: set ilo_verify_ca to pin"}, // central does not count it as asking for a pin
+		{fieldCAFile, "false", "it is the name of a PEM file: set ilo_verify_ca to false, and remove ca_file"}, {fieldCAFile, false, "set ilo_verify_ca to false"},
+		{fieldCAFile, " Off", "set ilo_verify_ca to false"}, {fieldCAFile, true, "set ilo_verify_ca to true"},
 		{fieldAddress, "https://ilo/x", fieldAddress},
 	} {
 		n := &node.Document{UUID: "u", DriverInfo: map[string]any{fieldAddress: "192.0.2.1", fieldUser: "Administrator", fieldPassword: "pw", c.field: c.value}}
