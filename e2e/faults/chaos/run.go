@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/e2e/faults/topology"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/control"
 )
 
 // repairWithin bounds a repair, which is tried until it works.
@@ -23,7 +25,25 @@ func Run(ctx context.Context, t *topology.Topology, plan []Fault, log io.Writer)
 		r.work.Go(func() { r.carryOut(ctx, t, f) })
 	}
 	r.work.Wait()
-	return errors.Join(r.errs...)
+	return errors.Join(append(r.errs, disarm(ctx, t, plan))...)
+}
+
+// disarm takes back what machines of the plan have not met yet: a write that is to fail, or answers of a BMC. It would meet who uses the
+// machines after the run.
+func disarm(ctx context.Context, t *topology.Topology, plan []Fault) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairWithin)
+	defer cancel()
+	none := 0
+	var errs []error
+	for i, s := range t.Sites {
+		if !slices.ContainsFunc(plan, func(f Fault) bool { return f.Site == i && (f.Kind == FailDisk || f.Kind == FailBMC) }) {
+			continue
+		}
+		if err := s.Machines.Client.SetFaults(ctx, "", control.Faults{FailWrites: &none, BMCErrors: &none}); err != nil {
+			errs = append(errs, fmt.Errorf("disarm the machines of %s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 type run struct {
