@@ -2,6 +2,7 @@ package vbmc
 
 import (
 	"context"
+	"encoding/pem"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,16 +22,34 @@ import (
 var mishaps = map[drivertest.Mishap]Spoilt{drivertest.Sound: Sound, drivertest.Late: Late, drivertest.Lost: Lost, drivertest.Half: Half,
 	drivertest.Twice: Twice, drivertest.Dropped: Dropped, drivertest.Reset: Reset}
 
+// driven is a computer with a drive for CDs.
+type driven struct {
+	fake
+	image string
+}
+
+func (d *driven) Medium() (string, error) { return d.image, nil }
+func (d *driven) InsertMedium(_ context.Context, image string) error {
+	d.image = image
+	return nil
+}
+func (d *driven) EjectMedium(context.Context) error { d.image = ""; return nil }
+
 // The driver redfish keeps the contract of drivers on the virtual BMC, too.
 func TestRedfishDriverConforms(t *testing.T) {
+	servers, err := SelfSigned("rackd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: servers.Certificate[0]}))
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
-		computer := &fake{}
+		computer := &driven{}
 		var lose atomic.Bool
 		// The BMC answers for one password, and after a change of it for another.
 		bmcOf := func(password string) *BMC {
 			var b *BMC
 			var err error
-			b, err = New(Config{Username: "admin", Password: password, UEFI: true, Name: "uefi-0", UUID: "4c4c4544-0000-2010-8020-80c04f000001",
+			b, err = New(Config{Username: "admin", Password: password, UEFI: true, Name: "uefi-0", UUID: "4c4c4544-0000-2010-8020-80c04f000001", Dial: (&net.Dialer{}).DialContext,
 				Begin: func(w Write) func(int) {
 					end := b.Journal.begin(w)
 					return func(status int) {
@@ -85,7 +104,7 @@ func TestRedfishDriverConforms(t *testing.T) {
 				"redfish_address": "https://" + l.Addr().String(), "redfish_username": "admin", "redfish_password": password, "redfish_verify_ca": false}}
 		}
 		return &drivertest.Machine{
-			Power: d, Management: d, Node: nodeWith("s3cret-pass"), Secret: "s3cret-pass",
+			Power: d, Management: d, Node: nodeWith("s3cret-pass"), Secret: "s3cret-pass", MediaCertificate: certificate,
 			Writes: func() (n int) {
 				for _, w := range append(before.Journal.Writes(), after.Journal.Writes()...) {
 					if !strings.HasPrefix(w.Path, sessionsPath) {

@@ -50,14 +50,18 @@ type Machine struct {
 	Deny      func()
 	Logins    func() int
 	Corrected func() *node.Document
+	// MediaCertificate is a certificate, as PEM, that the machine's drives for CDs may be given, so that they verify the servers of images.
+	// It is there where Management is a driver.MediaTruster.
+	MediaCertificate string
 	// Second is the node of another machine behind the same BMC.
 	Second func() *node.Document
 	// Port is where the BMC listens, for TCP or UDP. No socket leads there any more once the driver is closed: by Close, or by Power's
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, Second and Port is nil, and Sessions beside Spoil. Its entry Log says why the
-	// driver does not log to Logger. The checks that need it are left out for that reason, which the test prints.
+	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty, and
+	// Sessions beside Spoil. Its entry Log says why the driver does not log to Logger. The checks that need it are left out for that
+	// reason, which the test prints.
 	Without map[string]string
 }
 
@@ -145,6 +149,7 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 	}
 	t.Run("each request of each command may come to grief", func(t *testing.T) { checkMishaps(t, start) })
 	t.Run("logins that are refused after some were taken rest", func(t *testing.T) { checkRefusedLater(t, start) })
+	t.Run("media verified by TLS", func(t *testing.T) { checkMediaTrust(t, start) })
 	for _, o := range orders {
 		t.Run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })
 		t.Run(o.name+" asks the fence after its reads", func(t *testing.T) { checkLateFence(t, start(t), o) })

@@ -61,6 +61,9 @@ func checkReasons(t *testing.T, m *Machine) {
 			t.Logf("without %s: %s", hook, why)
 		}
 	}
+	if why := m.Without["MediaCertificate"]; m.truster() && (m.MediaCertificate == "") != (why != "") {
+		t.Errorf("MediaCertificate is %q, and Without says %q: one of them is wanted, for Management is a driver.MediaTruster", m.MediaCertificate, why)
+	}
 	if m.Deny != nil && (m.Logins == nil || m.Corrected == nil) {
 		t.Error("Deny needs Logins and Corrected")
 	}
