@@ -78,6 +78,8 @@ type MediaTruster interface {
 	// TrustMedia has the drives of that type load images by https from servers with one of these certificates, or one issued by them,
 	// alone (PEM). It reads back. An error wraps ErrUnsupported where a drive verifies nothing.
 	TrustMedia(ctx context.Context, f Fence, n *node.Document, mediaType string, certificates []string) error
+	// VerifiesMedia says why drives of that type cannot be told so, as TrustMedia would; it only reads.
+	VerifiesMedia(ctx context.Context, n *node.Document, mediaType string) error
 }
 
 // MediumBooter is implemented by boot interfaces whose ramdisk is a medium in a drive of the machine. The medium stays

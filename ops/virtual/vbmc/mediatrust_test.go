@@ -45,7 +45,13 @@ func TestRedfishDriverHasDrivesVerify(t *testing.T) {
 	if err := trust(own); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "VerifyCertificate") || !strings.Contains(err.Error(), "web1") {
 		t.Errorf("of drives that verify nothing it says %v", err)
 	}
+	if err := d.VerifiesMedia(t.Context(), n, "cdrom"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "VerifyCertificate") || !strings.Contains(err.Error(), "web1") {
+		t.Errorf("of drives that verify nothing a look says %v", err)
+	}
 	b.cfg.Dial = (&net.Dialer{}).DialContext
+	if err := d.VerifiesMedia(t.Context(), n, "cdrom"); err != nil || len(b.Journal.Matching(cdPath)) > 0 {
+		t.Errorf("of drives that may verify a look says %v, and writes %v", err, b.Journal.Matching(cdPath))
+	}
 	if err := trust(theirs.Certificate[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -63,15 +63,43 @@ func (i Interface) ownBase(t *driver.Task) (string, error) {
 	return t.Media.Base(), nil
 }
 
-// trust has the BMC verify this rackd's certificate, where the node says so.
-func (i Interface) trust(ctx context.Context, t *driver.Task, kind string) error {
-	if i.by != byDrive || byHTTPS(t.Node) != httpsVerify {
-		return nil
-	}
+// verifies reports whether the BMC is to verify rackd's certificate.
+func (i Interface) verifies(n *node.Document) bool {
+	return i.by == byDrive && byHTTPS(n) == httpsVerify
+}
+
+// truster tells the BMC of certificates. A management interface that has no way to is refused.
+func truster(t *driver.Task) (driver.MediaTruster, error) {
 	m, can := t.Hardware.Management().(driver.MediaTruster)
 	if !can {
-		return fmt.Errorf("node %s: driver_info %s is %s, and its management interface has no way to tell a BMC of certificates: give true, and have the BMC trust rackd's certificate by its own means: %w",
+		return nil, fmt.Errorf("node %s: driver_info %s is %s, and its management interface has no way to tell a BMC of certificates: give true, and have the BMC trust rackd's certificate by its own means: %w",
 			t.Node.Label(), fieldHTTPS, httpsVerify, driver.ErrInvalid)
+	}
+	return m, nil
+}
+
+// readyTrust says why drives of some types cannot be told to verify rackd, before the machine is touched, which may run an instance.
+func (i Interface) readyTrust(ctx context.Context, t *driver.Task, kinds []string) error {
+	if !i.verifies(t.Node) || len(kinds) == 0 {
+		return nil
+	}
+	m, err := truster(t)
+	for _, kind := range kinds {
+		if err == nil {
+			err = m.VerifiesMedia(ctx, t.Node, kind)
+		}
+	}
+	return err
+}
+
+// trust has the BMC verify this rackd's certificate, where the node says so.
+func (i Interface) trust(ctx context.Context, t *driver.Task, kind string) error {
+	if !i.verifies(t.Node) {
+		return nil
+	}
+	m, err := truster(t)
+	if err != nil {
+		return err
 	}
 	return driver.Settle(func() error { return m.TrustMedia(ctx, t.Fence, t.Node, kind, t.Media.TLSCertificates()) })
 }

@@ -73,6 +73,54 @@ func TestMediaByHTTPS(t *testing.T) {
 	}
 }
 
+func (b trusting) VerifiesMedia(context.Context, *node.Document, string) error { return b.err }
+
+// A BMC whose drives verify nothing is refused before the machine is touched, where the media of an instance are to be verified.
+func TestInstanceMediaThatTheBMCCannotVerify(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks  any
+		drive string
+		cd    error // why drives for CDs cannot verify
+		stick error
+		deaf  bool
+		says  string
+	}{
+		"not asked for":            {asks: true, cd: driver.ErrUnsupported},
+		"verified":                 {asks: "verify", drive: aDrive(t)},
+		"the drive for CDs":        {asks: "verify", cd: driver.ErrUnsupported, says: driver.ErrUnsupported.Error()},
+		"the config drive's":       {asks: "verify", drive: aDrive(t), stick: driver.ErrUnsupported, says: driver.ErrUnsupported.Error()},
+		"no config drive":          {asks: "verify", stick: driver.ErrUnsupported},
+		"a driver that has no way": {asks: "verify", deaf: true, says: "no way to tell a BMC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, k, b, s := instanceTask(t, ownFiles(), c.drive, "CD/DVD", "USBStick")
+			s.secure = "https://192.0.2.5:8443"
+			k.Node.DriverInfo = map[string]any{fieldHTTPS: c.asks}
+			var given []string
+			if !c.deaf {
+				k.Hardware = withManagement(t, k, perKind{trusting{b, b, &given, nil}, map[string]error{drive: c.cd, slots[0].kind: c.stick}})
+			}
+			err := VirtualMedia(fine).ReadyInstance(t.Context(), k)
+			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			if len(b.writes)+len(given) > 0 {
+				t.Errorf("the BMC was written to: %q, %q", b.writes, given)
+			}
+		})
+	}
+}
+
+// perKind is a BMC whose drives of each type verify or not.
+type perKind struct {
+	trusting
+	errs map[string]error
+}
+
+func (b perKind) VerifiesMedia(_ context.Context, _ *node.Document, kind string) error {
+	return b.errs[kind]
+}
+
 func TestWhatIsNotLoadedByHTTPS(t *testing.T) {
 	for says, c := range map[string]struct {
 		info map[string]any

@@ -110,11 +110,11 @@ func (i Interface) DesertedInstance(t *driver.Task) bool {
 
 // ReadyInstance implements driver.InstanceMediumMaker.
 func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
-	drive, err := i.readyDrive(ctx, t)
+	sum, second, err := i.readyDrive(ctx, t)
 	if err != nil {
 		return err
 	}
-	if err := instancefiles.FetchForMedium(ctx, t, drive); err != nil {
+	if err := instancefiles.FetchForMedium(ctx, t, sum); err != nil {
 		return err
 	}
 	work, _ := i.InstanceMedia(t.Node, t.Facts)
@@ -129,31 +129,41 @@ func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 			return fmt.Errorf("node %s: the instance's medium cannot be made: %w", t.Node.Label(), err)
 		}
 	}
-	_, err = i.ownBase(t) // the machine may run an instance still
-	return err
+	if _, err = i.ownBase(t); err != nil { // the machine may run an instance still
+		return err
+	}
+	var kinds []string
+	if makes {
+		kinds = append(kinds, drive)
+	}
+	if sum != "" {
+		kinds = append(kinds, second.kind)
+	}
+	return i.readyTrust(ctx, t, kinds)
 }
 
-// readyDrive makes the instance's config drive, and returns its SHA-256; empty: it has none, or comes from no drive of its BMC.
-func (i Interface) readyDrive(ctx context.Context, t *driver.Task) (sum string, err error) {
+// readyDrive makes the instance's config drive, and returns its SHA-256 and the type of drive that it goes into; empty: it has none, or
+// comes from no drive of its BMC.
+func (i Interface) readyDrive(ctx context.Context, t *driver.Task) (sum string, second slot, err error) {
 	if i.by == byHTTP || t.ConfigDrive == nil {
-		return "", nil
+		return "", slot{}, nil
 	}
 	text, err := t.ConfigDrive(ctx)
 	if err != nil {
-		return "", fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)
+		return "", slot{}, fmt.Errorf("node %s: get the config drive: %w", t.Node.Label(), err)
 	}
 	if text == "" {
-		return "", nil
+		return "", slot{}, nil
 	}
 	image, err := configdrive.Image(text)
 	if err != nil {
-		return "", fmt.Errorf("node %s: the config drive: %w: %w", t.Node.Label(), err, driver.ErrInvalid)
+		return "", slot{}, fmt.Errorf("node %s: the config drive: %w: %w", t.Node.Label(), err, driver.ErrInvalid)
 	}
-	if _, err := slotNow(ctx, t, configDrive); err != nil {
-		return "", err
+	if second, err = slotNow(ctx, t, configDrive); err != nil {
+		return "", slot{}, err
 	}
 	digest := sha256.Sum256(image)
-	return hex.EncodeToString(digest[:]), nil
+	return hex.EncodeToString(digest[:]), second, nil
 }
 
 // slot is a type of drives, with what BMCs call it.

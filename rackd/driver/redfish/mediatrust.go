@@ -44,13 +44,40 @@ func (d *Driver) TrustMedia(ctx context.Context, f driver.Fence, n *node.Documen
 	})
 }
 
-func trust(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, certificates []string) error {
-	var is verifying
+// VerifiesMedia implements driver.MediaTruster.
+func (d *Driver) VerifiesMedia(ctx context.Context, n *node.Document, mediaType string) error {
+	return d.change(ctx, nil, n, "look whether virtual media may verify the server", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+		found, err := drives(c, s)
+		if err != nil {
+			return err
+		}
+		for _, drive := range found {
+			if !serves(drive, mediaType) {
+				continue
+			}
+			if _, err := verifies(c, drive); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// verifies reads how a drive verifies the servers of images. It refuses one that cannot.
+func verifies(c *gofish.APIClient, drive *redfish.VirtualMedia) (is verifying, err error) {
 	if err := read(c, drive.ODataID, &is); err != nil {
-		return fmt.Errorf("read virtual drive %s: %w", drive.ID, err)
+		return is, fmt.Errorf("read virtual drive %s: %w", drive.ID, err)
 	}
 	if is.VerifyCertificate == nil || is.Certificates.At == "" {
-		return fmt.Errorf("its virtual drive %s has no VerifyCertificate with Certificates, and so verifies no server of images: %w", drive.ID, driver.ErrUnsupported)
+		return is, fmt.Errorf("its virtual drive %s has no VerifyCertificate with Certificates, and so verifies no server of images: %w", drive.ID, driver.ErrUnsupported)
+	}
+	return is, nil
+}
+
+func trust(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, certificates []string) error {
+	is, err := verifies(c, drive)
+	if err != nil {
+		return err
 	}
 	for _, text := range certificates {
 		if err := addTrusted(c, is.Certificates.At, text); err != nil {
