@@ -17,6 +17,7 @@ const (
 	VendorData   Kind = "vendor_data"   // the body of a call of a vendor's method
 	MediaImage   Kind = "media_image"   // the URL of an image for a virtual drive
 	NewSecret    Kind = "new_secret"    // what a piece of work puts in the place of a secret of driver_info
+	ConsoleCopy  Kind = "console_copy"  // what a machine wrote to its console
 	Vault        Kind = "vault"         // a secret of central's own
 )
 

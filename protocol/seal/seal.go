@@ -72,6 +72,28 @@ func (k *Key) openAlone(label Label, sealed string) (string, error) {
 	return string(plain), nil
 }
 
+// SealBytes closes plain under label as Seal does. What it returns is no text, and takes a quarter less.
+func (k *Key) SealBytes(label Label, plain []byte) []byte {
+	nonce := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain)+k.aead.Overhead())
+	rand.Read(nonce) // never fails: crypto/rand ends the program instead
+	return k.aead.Seal(nonce, nonce, plain, label.data())
+}
+
+// OpenBytes returns what SealBytes closed under the same label, or ErrOpen. current: it was closed under this generation of the key,
+// and not under an older one.
+func (k *Key) OpenBytes(label Label, sealed []byte) (plain []byte, current bool, err error) {
+	for i, g := range k.Generations() {
+		n := g.aead.NonceSize()
+		if len(sealed) < n {
+			break
+		}
+		if plain, err = g.aead.Open(nil, sealed[:n], sealed[n:], label.data()); err == nil {
+			return plain, i == 0, nil
+		}
+	}
+	return nil, false, ErrOpen
+}
+
 // Withheld stands for a sealed value where nothing opens it. No key does.
 const Withheld = Prefix + "withheld"
 
