@@ -94,6 +94,7 @@ type serve struct {
 	Failover     []string `help:"Conductor groups of the same site whose rackds serve a group's nodes, in order, while no rackd of that group is alive. May be repeated." env:"CENTRAL_FAILOVER" sep:";" placeholder:"GROUP=GROUP,…" group:"Bus"`
 	EventsMiB    int64    `help:"Space for events in each site's store, in MiB per replica. Events that central has not applied are never dropped: when the space is full, rackds keep further events and wait." default:"512" env:"CENTRAL_SITE_EVENTS_MIB" name:"site-events-mib" placeholder:"MIB" group:"Bus"`
 	DrivesMiB    int64    `help:"Space for config drives of work in flight, and of instances that read theirs from a virtual drive, in each site's store, in MiB per replica. When it is full, further deploys with a config drive wait." default:"512" env:"CENTRAL_SITE_DRIVES_MIB" name:"site-drives-mib" placeholder:"MIB" group:"Bus"`
+	ConsolesMiB  int64    `help:"Space for copies of consoles' logs in each site's store, in MiB per replica. When it is full, the logs of further consoles end with their rackd." default:"512" env:"CENTRAL_SITE_CONSOLES_MIB" name:"site-consoles-mib" placeholder:"MIB" group:"Bus"`
 	Replicas     int      `help:"Number of replicas of each bucket and stream of a site." default:"1" env:"CENTRAL_SITE_REPLICAS" group:"Bus"`
 
 	strangerFlags
@@ -197,7 +198,7 @@ func (s *serve) config(log *slog.Logger) (daemon.Config, error) {
 	}
 	for i := range cfg.Sites {
 		settings := &cfg.Sites[i].Settings
-		settings.Replicas, settings.EventsBytes, settings.DrivesBytes = s.Replicas, s.EventsMiB<<20, s.DrivesMiB<<20
+		settings.Replicas, settings.EventsBytes, settings.DrivesBytes, settings.ConsolesBytes = s.Replicas, s.EventsMiB<<20, s.DrivesMiB<<20, s.ConsolesMiB<<20
 	}
 	return cfg, nil
 }

@@ -141,6 +141,7 @@ func (s *Set) once(ctx context.Context, site Site, f func(context.Context, *bus.
 		return err
 	})
 	g.Go(func() error { keepGroups(ctx, s.Map, s.keys, b, s.log); return nil })
+	g.Go(func() error { keepConsoles(ctx, site.Settings, b, s.log); return nil })
 	g.Go(func() error {
 		if err := f(ctx, b); err != nil {
 			return err

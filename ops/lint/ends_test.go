@@ -106,6 +106,7 @@ var ends = map[string]end{
 	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
 	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn", "last_error of the work"},
 	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},
+	"central/sites/consoles.go keepConsoles tries again":           {"none: again each consolesEvery; rackds keep logs in memory meanwhile", "log of central and of rackds"},
 	"rackd/console/held.go run tries again":                        {"until the console is disabled, with pauses of AgainAtMost at most", "the session's notes, ironyard_rackd_consoles, the log"},
 	"rackd/driver/ipmi/lan/console.go receive tries again":         {"refusals in a row", "the session's notes"},
 	"rackd/driver/redfish/observe.go awaitSetting tries again":     {"looksAtBoot", "the error of the request or step"},

@@ -27,7 +27,9 @@ const (
 	AliveBucket  = "ALIVE"
 	GroupsBucket = "GROUPS"
 	ConfigDrives = "CONFIGDRIVES" // object store
-	EventsStream = "EVENTS"
+	// ConsolesBucket has copies of consoles' logs. A site works without it: Open does not make it, MakeConsoles does.
+	ConsolesBucket = "CONSOLES"
+	EventsStream   = "EVENTS"
 	// AllEvents are the subjects of EVENTS.
 	AllEvents = EventsStream + ".>"
 	// IngestConsumer is central's durable consumer of EVENTS.
@@ -177,6 +179,9 @@ type Settings struct {
 	// DefaultEventsBytes and DefaultDrivesBytes. A stream that is full takes nothing more, so
 	// that nothing in it is lost, and leaves the rest of the store to leases and work.
 	EventsBytes, DrivesBytes int64
+	// ConsolesBytes bounds the copies of consoles' logs; 0: DefaultConsolesBytes. A bucket that is full takes no further
+	// console's copy, and drops none.
+	ConsolesBytes int64
 	// OpenOnly makes nothing: Open waits for what is missing. It is for those who may
 	// not make it.
 	OpenOnly bool
@@ -192,6 +197,8 @@ type Settings struct {
 const (
 	DefaultEventsBytes = 512 << 20
 	DefaultDrivesBytes = 512 << 20
+	// DefaultConsolesBytes is for some 10,000 consoles, each with a copy as large as any may be.
+	DefaultConsolesBytes = 512 << 20
 )
 
 // DrivesMaxAge is how long a config drive lies on the bus at most. Central removes it when the

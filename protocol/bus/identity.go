@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/consolecopy"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
@@ -158,6 +160,19 @@ func checkURL(raw string) error {
 		return errors.New("want http or https, a host, perhaps a port and a path")
 	}
 	return nil
+}
+
+// ReadConsole opens the copy of a console's log. The group's key proves which node it is of: that of another node opens under no
+// other key of the bucket.
+func ReadConsole(key string, body []byte, sealed *seal.Key) (c consolecopy.Copy, err error) {
+	_, id, err := place(key)
+	if err != nil {
+		return c, err
+	}
+	if c, err = consolecopy.Open(sealed, id, body); errors.Is(err, seal.ErrOpen) {
+		err = fmt.Errorf("%w: %w", ErrLie, err)
+	}
+	return c, err
 }
 
 // ReadGroup reads a conductor group of GROUPS.

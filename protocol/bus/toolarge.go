@@ -37,6 +37,15 @@ const (
 	headersTooLarge = 10097
 )
 
+// streamFull is the server's error code for a stream that holds as many bytes as it may.
+const streamFull = 10077
+
+// Full reports whether err says that a bucket or stream holds as many bytes as it may.
+func Full(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == streamFull
+}
+
 // sized adds ErrTooLarge to an answer that says so, of a server that takes less than others.
 func sized(err error) error {
 	api, ok := errors.AsType[*jetstream.APIError](err)

@@ -82,15 +82,16 @@ type stream struct{ name, subjects string }
 func bucket(name string) stream { return stream{"KV_" + name, "$KV." + name + "."} }
 
 var (
-	nodes  = bucket(bus.NodesBucket)
-	work   = bucket(bus.WorkBucket)
-	alive  = bucket(bus.AliveBucket)
-	groups = bucket(bus.GroupsBucket)
-	drives = stream{"OBJ_" + bus.ConfigDrives, "$O." + bus.ConfigDrives + "."}
-	events = stream{bus.EventsStream, "EVENTS."}
+	nodes    = bucket(bus.NodesBucket)
+	work     = bucket(bus.WorkBucket)
+	alive    = bucket(bus.AliveBucket)
+	groups   = bucket(bus.GroupsBucket)
+	consoles = bucket(bus.ConsolesBucket)
+	drives   = stream{"OBJ_" + bus.ConfigDrives, "$O." + bus.ConfigDrives + "."}
+	events   = stream{bus.EventsStream, "EVENTS."}
 )
 
-var all = []stream{nodes, work, alive, groups, drives, events}
+var all = []stream{nodes, work, alive, groups, drives, consoles, events}
 
 // api collects requests to JetStream, whose subjects begin with prefix.
 type api struct {

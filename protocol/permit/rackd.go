@@ -25,6 +25,8 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 		js.read(nodes, token+".>", "read the nodes of the group")
 		js.read(work, token+".>", "read the work of the group")
 		js.say("take work and write its checkpoints", work.subjects+token+".>")
+		js.read(consoles, token+".>", "go on with the logs of consoles of the group, which are sealed for it")
+		js.say("copy what machines of the group write to their consoles", consoles.subjects+token+".>")
 		js.say("report what happened", events.subjects+token+".>")
 		js.say("tell what the sensors of the group's machines say", bus.SensorSubject("*", g, "*"))
 		js.say("hand on what agents and machines of the group say", "HANDON."+token+".*")
@@ -34,7 +36,7 @@ func Rackd(group, name string, failoverOf ...string) (Rules, error) {
 	js.read(drives, "M.>", "find config drives, which are sealed for their group")
 	js.read(drives, "C.>", "fetch config drives")
 	js.allow("fetch one config drive", "CONSUMER.CREATE."+drives.name+".*."+drives.subjects+"C.*")
-	for _, s := range all[:5] { // events are central's to read
+	for _, s := range all[:6] { // events are central's to read
 		js.watched(s)
 		js.say("flow control of its own consumers", "$JS.FC."+s.name+".>")
 	}
