@@ -199,6 +199,7 @@ func (s *Server) consoleLog(r *Request) (Reply, error) {
 	rack := &consoleRack{s: s, r: r, id: n.UUID}
 	var text []byte
 	var at ask.ConsoleRead
+	changed := false
 	for until := time.Now().Add(heldWithin); ; {
 		out, err := rack.Read(r.Context(), at)
 		if err != nil && wire.AsError(err).Status == http.StatusServiceUnavailable && time.Now().Before(until) && r.Context().Err() == nil {
@@ -214,8 +215,12 @@ func (s *Server) consoleLog(r *Request) (Reply, error) {
 		if out.Graphical {
 			return Reply{}, wire.Invalid("Node %s has a graphical console, of which nothing is kept.", n.UUID)
 		}
-		if at.Log != "" && at.Log != out.Log {
-			text = nil
+		if at.Log != "" && at.Log != out.Log { // another rackd goes on where this one was: its log has all that is kept
+			if text, at = nil, (ask.ConsoleRead{}); changed {
+				return Reply{}, wire.Errorf(http.StatusServiceUnavailable, "Node %s: its console goes from one rackd to another. Try again.", n.UUID)
+			}
+			changed = true
+			continue
 		}
 		text = append(text, out.Data...)
 		at.Log, at.From, at.State = out.Log, out.Next, out.State

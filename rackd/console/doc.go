@@ -8,7 +8,10 @@
 //     the machine and other readers nothing.
 //   - A log belongs to one tenancy of the node (node.Document.Tenancy). Another one begins empty, and a question of another
 //     tenancy is refused.
-//   - A log is in memory only: LogBytes for each console, MaxConsoles consoles.
+//   - A log is in memory: LogBytes for each console, MaxConsoles consoles. A copy of it lies on the site's bus, sealed, where the next
+//     rackd that holds the console goes on with it. It is written when the machine has written something. The rackd that owns the node
+//     writes it, or that has just lost it, and over no copy that it has not seen. CopyRate and RackdCopyRate bound what that costs.
+//   - A copy goes with its log: when the console is disabled, the node is gone, or it has another tenant.
 //   - A viewer of a graphical console has a line of its own, from its first question until questions about it end. Each byte is
 //     passed on, in order and once: a slow viewer slows its own line down. At most ahead bytes wait for it.
 //   - What is typed passes the fence. Nothing that is typed or written goes to a log or an error.
@@ -61,6 +64,8 @@ type Metrics interface {
 	ConsoleOpened(result string)
 	// ConsoleBytes counts what machines wrote and what was typed.
 	ConsoleBytes(written, typed int)
+	// ConsoleCopied counts writes of copies by result: ok, conflict or failed; and their bytes.
+	ConsoleCopied(result string, bytes int)
 }
 
 // Config of a Keeper.
@@ -73,6 +78,8 @@ type Config struct {
 	// Hardware tells which console a node has.
 	Hardware *driver.Registry
 	Metrics  Metrics
+	// Copies keeps copies of the logs; nil: there are none.
+	Copies Copies
 	// Again are the first and the longest pause before a console that has ended is opened again; default 1 s and 60 s.
 	Again, AgainAtMost time.Duration
 	Log                *slog.Logger

@@ -105,6 +105,7 @@ func (fence) Epoch() uint64 { return 0 }
 // run opens the console, and again whenever it has ended, until ctx ends. News of the node shorten a pause: a machine that is off has
 // no console on some hosts, and the work that switches it on is news.
 func (h *held) run(ctx context.Context) {
+	h.load(ctx)
 	pause, rest := h.k.cfg.Again, newsRest
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -199,6 +200,7 @@ func (h *held) once(ctx context.Context) error {
 		closeLine()
 		return errChanged
 	}
+	h.loadAgain(ctx)
 	h.record.say(ask.ConsoleOpen)
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { // Read does not know of ctx

@@ -18,7 +18,7 @@ import (
 // A node whose BMC is replaced while its console is being opened at the old one: that one's console is not kept, for it may be
 // another machine's.
 func TestFieldsChangeWhileItIsOpened(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		slow := make(chan struct{})
 		b.wire.mu.Lock()
 		b.wire.slow = slow
@@ -47,7 +47,7 @@ func TestFieldsChangeWhileItIsOpened(t *testing.T) {
 
 // What waited behind another's typing until its asker gave up does not reach the machine: its asker was told so, and may type it again.
 func TestTypingThatIsTooLate(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		e, _ := b.wire.newest()
 		e.stuck = make(chan struct{})
 		typed := func(ctx context.Context, text string, got chan<- error) {
@@ -142,7 +142,7 @@ func TestAPlaceThatIsLeftIsTaken(t *testing.T) {
 // A console that could not be opened for long is there soon after something has happened to its node, such as the work that switches
 // its machine on. News without an end do not make it ask the BMC all the time.
 func TestNewsOfANodeShortenThePause(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		fails := func(err error) { b.wire.mu.Lock(); defer b.wire.mu.Unlock(); b.wire.fail = err }
 		tried := func() int { b.told.mu.Lock(); defer b.told.mu.Unlock(); return b.told.results["failed"] }
 		fails(errors.New("the machine is off"))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/trouble"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -31,6 +32,12 @@ type Keeper struct {
 	// leaving are the consoles that are held, or are being given back.
 	leaving sync.WaitGroup
 
+	// lasts has a place for each last copy that is written at once. copied is closed when those of the end are.
+	lasts       chan struct{}
+	copying     sync.WaitGroup
+	copied      chan struct{}
+	copyTrouble trouble.Spell
+
 	views viewers
 }
 
@@ -45,7 +52,8 @@ func New(c Config) *Keeper {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{cfg: c, nudged: make(chan struct{}, 1), dirty: map[string]bool{}, held: map[string]*held{}, kept: map[string]kept{}}
+	return &Keeper{cfg: c, nudged: make(chan struct{}, 1), dirty: map[string]bool{}, held: map[string]*held{}, kept: map[string]kept{},
+		lasts: make(chan struct{}, lastAtOnce), copied: make(chan struct{})}
 }
 
 // keepFor is how long the log of a console is kept whose node this rackd no longer owns.
@@ -100,10 +108,16 @@ func (k *Keeper) Held() (all, open int) {
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(check)
 	defer tick.Stop()
+	defer k.copying.Wait()
 	defer k.leaving.Wait()
 	k.views.begin(ctx)
 	defer k.views.open.Wait()
 	k.RingChanged()
+	defer k.lastCopies(ctx)
+	if k.cfg.Copies != nil {
+		k.leaving.Go(func() { k.copyLogs(ctx) })
+		k.leaving.Go(func() { k.sweepCopies(ctx) })
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -165,9 +179,12 @@ func (k *Keeper) look(ctx context.Context, id string) {
 	switch {
 	case h == nil && !wanted:
 	case h == nil:
-		k.take(ctx, id, n.Tenancy, sumOf(n))
+		k.take(ctx, Place{n.Group, id}, n.Tenancy, sumOf(n))
 	case !wanted:
-		k.leave(id, h, n != nil && n.ConsoleEnabled)
+		k.leave(id, h, n != nil && n.ConsoleEnabled && k.graphical(n) == nil)
+	case !h.at(n.Group): // its copy lies elsewhere, and another key seals it
+		k.leave(id, h, false)
+		k.NodeChanged(id)
 	default:
 		h.record.become(n.Tenancy)
 		if sum := sumOf(n); sum != h.sum {
@@ -178,7 +195,8 @@ func (k *Keeper) look(ctx context.Context, id string) {
 }
 
 // take begins to hold a console.
-func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
+func (k *Keeper) take(ctx context.Context, at Place, tenancy, sum string) {
+	id := at.Node
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.held) >= MaxConsoles {
@@ -196,6 +214,7 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 		h.record.say(opening)
 		delete(k.kept, id)
 	}
+	h.record.begin(at)
 	k.held[id] = h
 	k.leaving.Add(1)
 	go func() {
@@ -208,7 +227,7 @@ func (k *Keeper) take(ctx context.Context, id, tenancy, sum string) {
 // opening is the state of a console before the first attempt to open it has ended.
 const opening = "it is being opened"
 
-// leave ends what is held of a node. keep: another rackd owns it now, and this one may again.
+// leave ends what is held of a node. keep: another rackd owns it now, and this one may again. Else its log ends, and the copy of it.
 func (k *Keeper) leave(id string, h *held, keep bool) {
 	k.mu.Lock()
 	delete(k.held, id)
@@ -219,6 +238,21 @@ func (k *Keeper) leave(id string, h *held, keep bool) {
 	k.mu.Unlock()
 	h.record.say("this rackd holds it no longer")
 	h.cancel()
+	k.copying.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), leftWithin)
+		defer cancel()
+		k.lastCopy(ctx, h.record, !keep)
+	})
+}
+
+// leftWithin bounds the last copy of a node that this rackd no longer owns: many may go at once.
+const leftWithin = 30 * time.Second
+
+// at reports whether the copy of the log lies where a node of that conductor group has it.
+func (h *held) at(group string) bool {
+	h.record.mu.Lock()
+	defer h.record.mu.Unlock()
+	return h.record.copied.at.Key() == Place{group, h.id}.Key()
 }
 
 // of returns what is held of a node, or says why nothing is.
@@ -252,6 +286,9 @@ func (k *Keeper) Read(ctx context.Context, id string, q ask.ConsoleRead) (ask.Co
 		return ask.ConsoleOutput{State: ask.ConsoleOpen, Graphical: true}, k.admits(id, q.Tenancy)
 	}
 	h, err := k.of(id)
+	if err == nil {
+		err = h.loaded(ctx)
+	}
 	if err != nil {
 		return ask.ConsoleOutput{}, err
 	}

@@ -156,6 +156,11 @@ type counts struct {
 
 func (c *counts) ConsoleOpened(result string) { c.mu.Lock(); defer c.mu.Unlock(); c.results[result]++ }
 func (*counts) ConsoleBytes(int, int)         {}
+func (c *counts) ConsoleCopied(result string, _ int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results["copy "+result]++
+}
 
 // bench is a keeper that runs in a bubble of synctest.
 type bench struct {
@@ -168,7 +173,7 @@ type bench struct {
 }
 
 // with runs a test with a keeper of one node, whose console is enabled.
-func with(t *testing.T, do func(*bench)) {
+func with(t *testing.T, copies Copies, do func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, wire: &wire{Unsupported: none.Unsupported{Kind: "console"}}, told: &counts{results: map[string]int{}}}
 		kind := fake.New(fake.Options{}).Type()
@@ -178,7 +183,7 @@ func with(t *testing.T, do func(*bench)) {
 			t.Fatal(err)
 		}
 		b.rack = &rack{owned: true, hw: hw, node: &node.Document{UUID: nodeA, Driver: fake.TypeName, ConsoleEnabled: true, Tenancy: "t1"}}
-		b.Keeper = New(Config{Name: "r1", Nodes: b.rack, Documents: b.rack, Members: b.rack, Hardware: b.rack.hw, Metrics: b.told})
+		b.Keeper = New(Config{Name: "r1", Nodes: b.rack, Documents: b.rack, Members: b.rack, Hardware: b.rack.hw, Metrics: b.told, Copies: copies})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- b.Run(ctx) }()
@@ -228,7 +233,7 @@ func (b *bench) reads(log string, from int64) ask.ConsoleOutput {
 }
 
 func TestReadersHavePlacesOfTheirOwn(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		b.says("one ")
 		first := b.reads("", 0)
 		b.says("two ")
@@ -262,7 +267,7 @@ func TestReadersHavePlacesOfTheirOwn(t *testing.T) {
 
 // A machine that writes more than is kept costs its reader what is missing, and says how much.
 func TestLogIsBounded(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		first := b.reads("", 0)
 		const pieces, size = 400, 2048
 		for i := range pieces {
@@ -292,7 +297,7 @@ func TestLogIsBounded(t *testing.T) {
 
 // What was written for one tenant is not for the next, who begins with an empty log. Neither is asked for the other.
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		b.says("the first tenant's secret")
 		old := b.reads("", 0)
 		b.change(func(n *node.Document) { n.Tenancy = "t2" })
@@ -315,7 +320,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 
 // A question that waits when the node changes hands is refused then, not answered with what comes next.
 func TestTenancyEndsWhoWaits(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		at := b.reads("", 0)
 		got := make(chan error, 1)
 		go func() {
@@ -331,7 +336,7 @@ func TestTenancyEndsWhoWaits(t *testing.T) {
 }
 
 func TestTyping(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		typing := func(q ask.ConsoleInput) error {
 			q.Tenancy = "t1"
 			return b.Write(b.t.Context(), nodeA, q)
@@ -358,7 +363,7 @@ func TestTyping(t *testing.T) {
 
 // A console that ends is opened again, after pauses that grow, and its readers hear why it is not open.
 func TestOpenedAgain(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		b.says("before")
 		e, _ := b.wire.newest()
 		e.why = fmt.Errorf("the BMC has restarted: %w", driver.ErrUnreachable)
@@ -407,7 +412,7 @@ func TestGivenBack(t *testing.T) {
 		"stopped": func(b *bench) { b.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			with(t, func(b *bench) {
+			with(t, nil, func(b *bench) {
 				e, _ := b.wire.newest()
 				time.Sleep(time.Hour)
 				if _, opened := b.wire.newest(); e.isClosed() || opened != 1 {
@@ -433,7 +438,7 @@ func TestGivenBack(t *testing.T) {
 
 // A rackd that owns the node again after a moment goes on with its log, for the same tenancy only.
 func TestLogOutlivesAMomentWithoutTheNode(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		b.says("before")
 		owned := func(is bool) {
 			b.rack.set(func() { b.rack.owned = is })
@@ -466,7 +471,7 @@ func TestLogOutlivesAMomentWithoutTheNode(t *testing.T) {
 
 // Another rackd's nodes, and nodes whose console is not enabled, are left alone.
 func TestOnlyWhatIsWanted(t *testing.T) {
-	with(t, func(b *bench) {
+	with(t, nil, func(b *bench) {
 		if all, open := b.Held(); all != 1 || open != 1 {
 			t.Errorf("%d are held, %d open, want 1", all, open)
 		}

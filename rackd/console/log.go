@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"time"
 )
 
 // record is the log of one console: the last LogBytes of what its machine wrote. It is safe for concurrent use.
@@ -15,6 +16,12 @@ type record struct {
 	end     int64  // bytes that were ever written
 	state   string
 	news    chan struct{} // closed when anything changes
+	// before is the log that this one goes on with, up to its byte beforeEnd: another rackd's, of which a copy was there.
+	before    string
+	beforeEnd int64
+	copied    copied
+	// copying is held while the copy is read or written.
+	copying sync.Mutex
 }
 
 func newRecord(tenancy, state string) *record {
@@ -35,6 +42,7 @@ func (r *record) add(p []byte) {
 	if r.data = append(r.data, p...); len(r.data) > LogBytes+LogBytes/4 { // else each byte would move all others
 		r.data = r.data[:copy(r.data, r.data[len(r.data)-LogBytes:])]
 	}
+	r.copied.wrote(time.Now())
 	r.changed()
 }
 
@@ -45,7 +53,8 @@ func (r *record) become(tenancy string) {
 	if r.tenancy == tenancy {
 		return
 	}
-	r.id, r.tenancy, r.data, r.end = rand.Text(), tenancy, nil, 0
+	r.id, r.tenancy, r.data, r.end, r.before = rand.Text(), tenancy, nil, 0, ""
+	r.copied.since = time.Time{} // what lies there goes at once
 	r.changed()
 }
 
@@ -97,6 +106,9 @@ func (r *record) after(tenancy string, at place, most int) (p piece, ok bool, ne
 	kept := r.data[max(0, len(r.data)-LogBytes):]
 	first := r.end - int64(len(kept))
 	from := at.from
+	if at.log == r.before && at.log != "" { // who has read more of it than its copy had misses nothing of what is kept
+		at.log, from = r.id, min(from, r.beforeEnd)
+	}
 	if at.log != r.id || from > r.end || from < 0 {
 		from = first
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/bootmedium"
 	"github.com/ironyard/ironyard/rackd/conductor"
 	"github.com/ironyard/ironyard/rackd/console"
+	"github.com/ironyard/ironyard/rackd/consolebus"
 	"github.com/ironyard/ironyard/rackd/driver/namedfile"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/drivers"
@@ -261,7 +262,8 @@ func (r *rackd) build(ctx context.Context) (err error) {
 		r.mirror = imagemirror.New(imagemirror.Config{Name: c.Name, Documents: r.view, Neighbours: r.partners, Copy: r.stock.Copy, Log: c.Log})
 	}
 	r.conductor = conductor.New(cc)
-	r.consoles = console.New(console.Config{Name: c.Name, Nodes: r.conductor, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Metrics: m, Log: c.Log})
+	r.consoles = console.New(console.Config{Name: c.Name, Nodes: r.conductor, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Metrics: m,
+		Copies: consolebus.New(r.site, c.Keys, c.Log), Log: c.Log})
 	ac := answer.Config{Name: c.Name, Documents: r.view, Members: r.lease, Hardware: r.hardware.Registry, Conductor: r.conductor, Agents: r.conductor, Consoles: r.consoles}
 	if r.cache != nil {
 		ac.BootScript = r.bootScript
@@ -346,17 +348,22 @@ func (r *rackd) holdConsoles(ctx context.Context) error {
 }
 
 // handOverWithin bounds how long a rackd that stops keeps its lease, so that what its
-// conductor had begun at a BMC is over before another rackd goes on.
+// conductor had begun at a BMC is over before another rackd goes on. What its consoles
+// wrote last is on the bus by then, too.
 const handOverWithin = 700 * time.Millisecond
 
-// leaseEnd returns the context of the lease: it ends after the conductor has stopped.
+// leaseEnd returns the context of the lease: it ends after the conductor has stopped, and the consoles' logs have been copied.
 func (r *rackd) leaseEnd(ctx context.Context) context.Context {
 	held, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
 		defer end()
-		select {
-		case <-r.stopped:
-		case <-time.After(handOverWithin):
+		late := time.After(handOverWithin)
+		for _, c := range []<-chan struct{}{r.stopped, r.consoles.Copied()} {
+			select {
+			case <-c:
+			case <-late:
+				return
+			}
 		}
 	})
 	return held

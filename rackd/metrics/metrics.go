@@ -33,6 +33,8 @@ type Metrics struct {
 	agents       *prometheus.CounterVec
 	consoles     *prometheus.CounterVec
 	consoleBytes *prometheus.CounterVec
+	copies       *prometheus.CounterVec
+	copyBytes    prometheus.Counter
 }
 
 // BMC counts calls to BMCs. Drivers are made before all else that is counted. It is safe for concurrent use.
@@ -113,7 +115,11 @@ func New(reg prometheus.Registerer, from Sources) *Metrics {
 		Help: "Attempts to open a machine's console, by result (ok, unreachable, denied, failed)."}, []string{"result"})
 	m.consoleBytes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_console_bytes_total",
 		Help: "Bytes of consoles, by direction (written by machines, typed by people)."}, []string{"direction"})
-	reg.MustRegister(m.consoles, m.consoleBytes, m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.events, m.overflows,
+	m.copies = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_console_copies_total",
+		Help: "Writes of copies of consoles' logs to the site's bus, by result (ok, failed, conflict: another rackd has written there)."}, []string{"result"})
+	m.copyBytes = prometheus.NewCounter(prometheus.CounterOpts{Name: "ironyard_rackd_console_copy_bytes_total",
+		Help: "Bytes of copies of consoles' logs that were written to the site's bus."})
+	reg.MustRegister(m.consoles, m.consoleBytes, m.copies, m.copyBytes, m.agents, m.taken, m.ended, m.duration, m.step, m.takeover, m.released, m.fenced, m.owned, m.reread, m.refused, m.handedOn, m.forged, m.powerReads, m.tasks, m.events, m.overflows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_lease_age_seconds",
 			Help: "Seconds since the lease was confirmed; negative: never."}, func() float64 { return from.LeaseAge().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ironyard_rackd_members",
@@ -238,6 +244,12 @@ func (m *Metrics) HandedOn(method ask.Method, ok bool) {
 
 // ConsoleOpened counts an attempt to open a console.
 func (m *Metrics) ConsoleOpened(result string) { m.consoles.WithLabelValues(result).Inc() }
+
+// ConsoleCopied counts a write of the copy of a console's log, and its bytes.
+func (m *Metrics) ConsoleCopied(result string, bytes int) {
+	m.copies.WithLabelValues(result).Inc()
+	m.copyBytes.Add(float64(bytes))
+}
 
 // ConsoleBytes counts what machines wrote to their consoles, and what was typed.
 func (m *Metrics) ConsoleBytes(written, typed int) {
