@@ -1,5 +1,5 @@
-// Package busview shows what lies on a site's bus: the documents of its buckets, the events that wait for central, and
-// the config drives, of which it tells names and sizes.
+// Package busview shows what lies on a site's bus: the documents of its buckets, and the events that wait for central. Of config
+// drives and of copies of consoles' logs it tells names and sizes.
 //
 // It may import protocol/bus. It reads and never writes. Secrets are sealed on the bus, and stay so.
 package busview
@@ -20,7 +20,7 @@ import (
 )
 
 // Places are what Open takes.
-var Places = []string{bus.NodesBucket, bus.WorkBucket, bus.AliveBucket, bus.GroupsBucket, bus.EventsStream, bus.ConfigDrives}
+var Places = []string{bus.NodesBucket, bus.WorkBucket, bus.AliveBucket, bus.GroupsBucket, bus.EventsStream, bus.ConfigDrives, bus.ConsolesBucket}
 
 // Entry is one document.
 type Entry struct {
@@ -104,6 +104,8 @@ func (p *Place) Show(ctx context.Context, key string) (document json.RawMessage,
 		return readable(key, m.Data)
 	case bus.ConfigDrives:
 		return nil, fmt.Errorf("config drive %s is sealed: only a rackd that has its group's key can open it", key)
+	case bus.ConsolesBucket:
+		return nil, fmt.Errorf("the copy %s of a console's log is sealed: `ironyard node console --log` shows what it holds", key)
 	}
 	filter := key
 	if !strings.Contains(key, ".") && p.name != bus.GroupsBucket {

@@ -23,7 +23,10 @@ func TestEveryPlaceIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for place, key := range map[string]string{bus.NodesBucket: bus.NodeKey("rack-a", "n1"), bus.WorkBucket: bus.NodeKey("rack-a", "n1"), bus.AliveBucket: bus.MemberKey("rack-a", "r1"), bus.GroupsBucket: bus.GroupToken("rack-a")} {
+	if err := s.MakeConsoles(ctx, bus.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	for place, key := range map[string]string{bus.ConsolesBucket: bus.NodeKey("rack-a", "n1"), bus.NodesBucket: bus.NodeKey("rack-a", "n1"), bus.WorkBucket: bus.NodeKey("rack-a", "n1"), bus.AliveBucket: bus.MemberKey("rack-a", "r1"), bus.GroupsBucket: bus.GroupToken("rack-a")} {
 		kv, err := s.JS.KeyValue(ctx, place)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +57,7 @@ func TestEveryPlaceIsShown(t *testing.T) {
 			t.Fatalf("%s holds %+v, %v, want %d entries", name, list, err, want)
 		}
 		shown, err := p.Show(ctx, list[0].Key)
-		if name == bus.ConfigDrives {
+		if name == bus.ConfigDrives || name == bus.ConsolesBucket {
 			if err == nil || !strings.Contains(err.Error(), "sealed") {
 				t.Errorf("%s: %s, %v", name, shown, err)
 			}
@@ -88,6 +91,9 @@ func TestEveryPlaceIsShown(t *testing.T) {
 
 func TestEmptyPlaces(t *testing.T) {
 	s := bustest.Open(t)
+	if err := s.MakeConsoles(t.Context(), bus.Settings{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range busview.Places {
 		p, err := busview.Open(s.Conn, s.Name, name)
 		if err != nil {

@@ -27,7 +27,7 @@ type busCommand struct {
 }
 
 type busShow struct {
-	Place string `arg:"" help:"NODES (what racks are told of nodes), WORK (what they do), ALIVE (rackds), GROUPS (conductor groups), EVENTS (what waits for central) or CONFIGDRIVES."`
+	Place string `arg:"" help:"NODES (what racks are told of nodes), WORK (what they do), ALIVE (rackds), GROUPS (conductor groups), EVENTS (what waits for central), CONFIGDRIVES or CONSOLES (copies of consoles' logs)."`
 	Key   string `arg:"" optional:"" help:"Key of a document, a node's UUID, or an event's number. Default: list all."`
 
 	Bus       string `help:"URL of the site's NATS server, or of the hub's." required:"" env:"CENTRAL_BUS" placeholder:"nats://HOST:4222"`

@@ -43,6 +43,9 @@ func (b *borders) populate(address string) {
 	t := b.t
 	t.Helper()
 	b.central = b.open(b.asCentral("east", address), "east", bus.Settings{Replicas: 1})
+	if err := b.central.MakeConsoles(t.Context(), bus.Settings{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range []join.Scope{
 		{Name: "a1", Group: "rack-a"}, {Name: "a2", Group: "rack-a"}, {Name: "b1", Group: "rack-b"},
 		{Name: "c1", Group: "rack-c", FailoverOf: []string{"rack-a"}},
@@ -77,7 +80,7 @@ func refused(t *testing.T, nc *nats.Conn, subject string, f func() error) bool {
 }
 
 // allStreams of the bus.
-var allStreams = []string{"KV_NODES", "KV_WORK", "KV_ALIVE", "KV_GROUPS", "OBJ_CONFIGDRIVES", "EVENTS"}
+var allStreams = []string{"KV_NODES", "KV_WORK", "KV_ALIVE", "KV_GROUPS", "OBJ_CONFIGDRIVES", "KV_CONSOLES", "EVENTS"}
 
 func TestWhatARackdMayNotSay(t *testing.T) {
 	b := newBorders(t)
@@ -86,6 +89,7 @@ func TestWhatARackdMayNotSay(t *testing.T) {
 		"$KV.NODES.rack-a.n1", "$KV.GROUPS.rack-a", "$O.CONFIGDRIVES.M.x", "$O.CONFIGDRIVES.C.x",
 		// Another group's, and another rackd's.
 		"$KV.NODES.rack-b.n1", "$KV.WORK.rack-b.n1", "$KV.WORK.rack-c.n1", "$KV.ALIVE.rack-a.a2", "$KV.ALIVE.rack-b.b1",
+		"$KV.CONSOLES.rack-b.n1", "$KV.CONSOLES.rack-c.n1", "$KV.CONSOLES.n1",
 		"EVENTS.rack-b.n1", "EVENTS.rack-c.n1", "HANDON.rack-b.b1", "BEAT.rack-a.a2", "BEAT.rack-b.b1",
 		// Central's part.
 		"ASK.rack-a.a2", "ASK.rack-b.b1", "$JS.API.CONSUMER.MSG.NEXT.EVENTS.central-ingest", "$JS.API.CONSUMER.DELETE.EVENTS.central-ingest",
@@ -94,6 +98,8 @@ func TestWhatARackdMayNotSay(t *testing.T) {
 		"$JS.API.DIRECT.GET.KV_NODES.$KV.NODES.rack-b.n1", "$JS.API.DIRECT.GET.KV_WORK.$KV.WORK.rack-b.n1", "$JS.API.DIRECT.GET.KV_NODES", "$JS.API.DIRECT.GET.KV_WORK",
 		"$JS.API.CONSUMER.CREATE.KV_NODES.x.$KV.NODES.rack-b.n1", "$JS.API.CONSUMER.CREATE.KV_WORK.x.$KV.WORK.rack-b.>", "$JS.API.CONSUMER.CREATE.KV_WORK.x.$KV.WORK.>",
 		"$JS.API.CONSUMER.CREATE.KV_WORK.x.>", "$JS.API.CONSUMER.CREATE.KV_WORK.x", "$JS.API.CONSUMER.CREATE.KV_WORK", "$JS.API.CONSUMER.DURABLE.CREATE.KV_WORK.x",
+		"$JS.API.DIRECT.GET.KV_CONSOLES.$KV.CONSOLES.rack-b.n1", "$JS.API.DIRECT.GET.KV_CONSOLES", "$JS.API.CONSUMER.CREATE.KV_CONSOLES.x.$KV.CONSOLES.rack-b.>",
+		"$JS.API.CONSUMER.CREATE.KV_CONSOLES.x.$KV.CONSOLES.>", "$JS.API.CONSUMER.CREATE.KV_CONSOLES.x", "$JS.API.CONSUMER.MSG.NEXT.KV_CONSOLES.x",
 		"$JS.API.CONSUMER.CREATE.EVENTS.x.EVENTS.rack-a.>", "$JS.API.CONSUMER.MSG.NEXT.KV_WORK.x",
 		// The system.
 		"$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.META.LEADER.STEPDOWN", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "$SYS.REQ.CLAIMS.UPDATE",
@@ -151,6 +157,21 @@ func TestWhatARackdMayDo(t *testing.T) {
 			}
 			if err := s.Work.Purge(t.Context(), bus.NodeKey(g, "n2")); err != nil {
 				t.Errorf("%s purges work of %s: %v", name, g, err)
+			}
+			consoles, err := s.OpenConsoles(t.Context())
+			if err != nil {
+				t.Fatalf("%s opens the copies of consoles: %v", name, err)
+			}
+			key := bus.NodeKey(g, "of-"+name)
+			if rev, err := consoles.Create(t.Context(), key, []byte("copy")); err != nil {
+				t.Errorf("%s writes the copy of a console of %s: %v", name, g, err)
+			} else if e, err := consoles.Get(t.Context(), key); err != nil || e.Revision() != rev {
+				t.Errorf("%s reads the copy of a console of %s: %v", name, g, err)
+			} else if err := consoles.Purge(t.Context(), key, jetstream.LastRevision(rev), jetstream.PurgeTTL(time.Hour)); err != nil {
+				t.Errorf("%s removes the copy of a console of %s: %v", name, g, err)
+			}
+			if err := s.Read(t.Context(), consoles, []string{bus.GroupToken(g) + ".>"}, func(jetstream.KeyValueEntry) {}, jetstream.MetaOnly()); err != nil {
+				t.Errorf("%s lists the copies of consoles of %s: %v", name, g, err)
 			}
 			if _, err := s.JS.Publish(t.Context(), bus.EventSubject(g, "n1"), []byte("{}")); err != nil {
 				t.Errorf("%s reports about %s: %v", name, g, err)
