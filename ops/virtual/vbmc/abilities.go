@@ -110,6 +110,11 @@ type CHAP struct {
 	ReverseName, ReverseSecret string
 }
 
+// BootCounter is a Computer that tells how often it was started. It has firmware that the BMC can write: at its next start.
+type BootCounter interface {
+	Starts() uint64
+}
+
 // ProgressTeller is a Computer that tells how far its start has come.
 type ProgressTeller interface {
 	Progress() (Progress, error)

@@ -72,6 +72,10 @@ type BMC struct {
 	cert          *tls.Certificate
 	sessions      sessions
 	subscriptions subscriptions
+	firmware      firmware
+	tasks         tasks
+	lives         lives
+	callers       callers
 
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex

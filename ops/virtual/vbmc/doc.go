@@ -8,6 +8,6 @@
 //
 //   - every write that reaches the service is in the journal, refused or not, without secrets;
 //   - nothing but the service root and its version list is readable without credentials;
-//   - no secret is readable at all;
+//   - no secret is readable at all, but for one in the URL of a firmware's file: a task that could not fetch it repeats it;
 //   - what is patched is taken as a whole, or refused by a property's name.
 package vbmc

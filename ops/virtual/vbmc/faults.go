@@ -51,8 +51,10 @@ func (f *Faults) Lateness(d time.Duration) { f.set(func() { f.late = d }) }
 // Spoil has each request spoilt as it says; nil: none is. It is called by several goroutines.
 func (f *Faults) Spoil(how func(*http.Request) Spoilt) { f.set(func() { f.spoil = how }) }
 
-// Away is how long a BMC takes no call that starts again (Reset); 0 at first.
+// Away is how long a BMC takes no call that starts again; at first 0, or after an update of its firmware as long as that takes.
 func (f *Faults) Away(d time.Duration) { f.set(func() { f.away = d }) }
+
+func (f *Faults) restarts() time.Duration { f.mu.Lock(); defer f.mu.Unlock(); return f.away }
 
 // Refuse drops every connection as soon as it is made.
 func (f *Faults) Refuse(on bool) { f.set(func() { f.refuse = on }) }
@@ -106,8 +108,8 @@ func (f *Faults) refusing() bool {
 
 func (f *Faults) rejecting() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.lockout }
 
-// wrap is next with its faults. forget ends all sessions.
-func (f *Faults) wrap(serving context.Context, forget func(), next http.Handler) http.Handler {
+// wrap is next with its faults. restart starts the BMC again.
+func (f *Faults) wrap(serving context.Context, restart func(away time.Duration), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		hang, refuse, fail, spoil, late := f.hang, f.refuse || time.Now().Before(f.back), f.failures > 0, f.spoil, cmp.Or(f.late, lateness)
@@ -129,10 +131,7 @@ func (f *Faults) wrap(serving context.Context, forget func(), next http.Handler)
 		case spoil != nil:
 			how := spoil(r)
 			if how == Reset {
-				defer func() {
-					forget()
-					f.set(func() { f.back = time.Now().Add(f.away) })
-				}()
+				defer func() { restart(f.restarts()) }()
 			}
 			spoilt(serving, how, late, next, w, r)
 		default:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,6 +131,8 @@ func blank(value any) (found bool) {
 		for name, inner := range v {
 			if secretNames.MatchString(name) {
 				v[name], found = "******", true
+			} else if text, ok := inner.(string); ok && withoutUser(text) != text {
+				v[name], found = withoutUser(text), true
 			} else if blank(inner) {
 				found = true
 			}
@@ -140,6 +143,16 @@ func blank(value any) (found bool) {
 		}
 	}
 	return found
+}
+
+// withoutUser is a text without the user and password that a URL may begin with.
+func withoutUser(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil || u.Host == "" {
+		return text
+	}
+	u.User = url.User("******")
+	return u.String()
 }
 
 type statusWriter struct {

@@ -109,6 +109,14 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", subscriptionsPath, (*BMC).createSubscription)
 	closed("GET", subscriptionsPath+"/{id}", (*BMC).showSubscription)
 	closed("DELETE", subscriptionsPath+"/{id}", (*BMC).deleteSubscription)
+	get(updatePath, (*BMC).updateService)
+	get(inventoryPath, (*BMC).listFirmware)
+	closed("GET", inventoryPath+"/{name}", (*BMC).showFirmware)
+	closed("POST", simplePath, (*BMC).simpleUpdate)
+	get(taskServicePath, (*BMC).taskService)
+	get(tasksPath, (*BMC).listTasks)
+	closed("GET", tasksPath+"/{id}", (*BMC).showTask)
+	closed("GET", monitorsPath+"/{id}", (*BMC).showMonitor)
 	closed("GET", "/", func(_ *BMC, w http.ResponseWriter, r *http.Request) { notFound(w, r) })
 	for _, method := range []string{"POST", "PATCH", "PUT", "DELETE"} {
 		closed(method, "/", func(_ *BMC, w http.ResponseWriter, _ *http.Request) {
@@ -132,7 +140,8 @@ func (b *BMC) root() object {
 	return resource(rootPath, "ServiceRoot.v1_5_0.ServiceRoot", "RootService", "Root Service", object{
 		"RedfishVersion": "1.9.0", "UUID": b.cfg.UUID, "Vendor": b.cfg.Manufacturer, "Product": b.cfg.Product,
 		"Systems": link(rootPath + "/Systems"), "Managers": link(rootPath + "/Managers"), "Chassis": link(rootPath + "/Chassis"),
-		"SessionService": link(rootPath + "/SessionService"), "EventService": link(eventsPath), "Links": object{"Sessions": link(sessionsPath)},
+		"SessionService": link(rootPath + "/SessionService"), "EventService": link(eventsPath), "UpdateService": link(updatePath),
+		"Tasks": link(taskServicePath), "Links": object{"Sessions": link(sessionsPath)},
 	})
 }
 
@@ -144,7 +153,7 @@ func (b *BMC) nic() object {
 
 func (b *BMC) manager() object {
 	return resource(managerPath, "Manager.v1_7_0.Manager", "1", b.cfg.Name+" BMC", object{
-		"ManagerType": "BMC", "FirmwareVersion": "1.0.0", "UUID": b.cfg.UUID, "Model": "Virtual BMC", "PowerState": "On", "Status": healthy(true),
+		"ManagerType": "BMC", "FirmwareVersion": b.version(BMCFirmware), "UUID": b.cfg.UUID, "Model": "Virtual BMC", "PowerState": "On", "Status": healthy(true),
 		"VirtualMedia": link(mediaPath),
 		"Links":        object{"ManagerForServers": []object{link(systemPath)}, "ManagerForChassis": []object{link(chassisPath)}},
 	})

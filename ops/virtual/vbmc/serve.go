@@ -34,7 +34,7 @@ func ServeMany(ctx context.Context, l net.Listener, logger *slog.Logger, at func
 				panic(http.ErrAbortHandler)
 			}
 			r = r.WithContext(context.WithValue(r.Context(), service{}, ctx))
-			b.Faults.wrap(ctx, b.sessions.forget, b.noted(http.HandlerFunc(b.answer))).ServeHTTP(w, r)
+			b.Faults.wrap(ctx, b.restart, b.noted(http.HandlerFunc(b.answer))).ServeHTTP(w, r)
 		}),
 		TLSConfig: &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			b := at(hello.Conn.LocalAddr())
@@ -81,7 +81,7 @@ func (l refusing) Accept() (net.Conn, error) {
 			return c, err
 		}
 		if b := l.at(c.LocalAddr()); b != nil && !b.Faults.refusing() {
-			return c, nil
+			return b.callers.keep(c), nil
 		}
 		if t, ok := c.(*net.TCPConn); ok {
 			_ = t.SetLinger(0) // a reset, as from a port where nobody listens

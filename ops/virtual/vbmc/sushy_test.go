@@ -1,7 +1,11 @@
 package vbmc
 
 import (
+	"bufio"
 	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -10,8 +14,12 @@ import (
 	"testing"
 )
 
-//go:embed testdata/tell.py
-var sushyProgram []byte
+var (
+	//go:embed testdata/tell.py
+	sushyProgram []byte
+	//go:embed testdata/update.py
+	sushyUpdates []byte
+)
 
 // sushy is the library by which Ironic speaks Redfish. It knows no boot URI in Debian 12.
 func TestSushy(t *testing.T) {
@@ -44,5 +52,53 @@ iscsi IPv4 CHAP 10.0.0.1 3260 1 255.255.255.0
 	}
 	if !computer.secure.Next || computer.image != "" {
 		t.Errorf("the computer has secure boot %+v, image %q", computer.secure, computer.image)
+	}
+}
+
+// sushy has the BMC write firmware of the BIOS, as Ironic does, and follows it to the machine's start.
+func TestSushyUpdatesFirmware(t *testing.T) {
+	if os.Getenv("IRONYARD_E2E") == "" {
+		t.Skip("NOT RUN: needs Debian's package python3-sushy; set IRONYARD_E2E=1")
+	}
+	b, computer, address := serve(t)
+	at, fetched := serveFiles(t, map[string][]byte{"bios": FirmwareFile(BIOSFirmware, "3.1")})
+	program := filepath.Join(t.TempDir(), "update.py")
+	if err := os.WriteFile(program, sushyUpdates, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", program, "https://"+address, "admin", "secret-word", at("bios"))
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	tell, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		fmt.Fprintln(&out, lines.Text())
+		if strings.HasPrefix(lines.Text(), "waits") {
+			if err := errors.Join(computer.Start(t.Context()), json.NewEncoder(tell).Encode("started")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := `lists BIOS 1.0.0 BMC 1.0.0
+works True OK
+waits Pending OK
+ends Completed 100
+bios 3.1
+`
+	if err := cmd.Wait(); err != nil || out.String() != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)
+	}
+	if fetched() != 1 || len(b.Flashes()) != 1 {
+		t.Errorf("fetched %d times; written was %v", fetched(), b.Flashes())
 	}
 }

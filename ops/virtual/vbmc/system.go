@@ -95,6 +95,9 @@ func (b *BMC) system() object {
 			"ResetType@Redfish.AllowableValues": resetTypes,
 		}},
 	}
+	if _, ok := b.computer.(BootCounter); ok {
+		o["BiosVersion"] = b.version(BIOSFirmware)
+	}
 	if _, ok := b.secureBooter(); ok {
 		o["SecureBoot"] = link(secureBootPath)
 	}

@@ -25,6 +25,7 @@ type fake struct {
 	device string
 	once   bool
 	calls  []string
+	starts uint64
 	err    error
 }
 
@@ -33,6 +34,9 @@ func (f *fake) act(name string, on bool) error {
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
 	if f.err == nil {
+		if on && (!f.on || name == "reset" || name == "restart") {
+			f.starts++
+		}
 		f.on = on
 	}
 	return f.err
@@ -45,6 +49,7 @@ func (f *fake) Reset(context.Context) error     { return f.act("reset", true) }
 func (f *fake) Shutdown(context.Context) error  { return f.act("shutdown", false) }
 func (f *fake) Restart(context.Context) error   { return f.act("restart", true) }
 func (f *fake) Interrupt(context.Context) error { return f.act("nmi", true) }
+func (f *fake) Starts() uint64                  { f.mu.Lock(); defer f.mu.Unlock(); return f.starts }
 func (f *fake) BootOverride() (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

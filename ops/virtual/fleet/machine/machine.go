@@ -127,6 +127,9 @@ func (m *Machine) Status() Status {
 // On tells whether it is on.
 func (m *Machine) On() bool { return m.Status().On }
 
+// Starts counts how often it was switched on or started again.
+func (m *Machine) Starts() uint64 { return m.Status().Boots }
+
 // Start switches it on; if it is on, nothing happens.
 func (m *Machine) Start(context.Context) error {
 	m.switching.Lock()
