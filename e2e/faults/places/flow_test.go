@@ -28,6 +28,8 @@ type flow struct {
 	volume     bool
 	// instance are the fields of the instance; nil: an image of a disk.
 	instance func(r *rig) map[string]any
+	// firmware: its BMC needs a while to write firmware, and to start again.
+	firmware bool
 	// own are the steps whose places make test kills at too; nil: make chaos alone walks the flow.
 	own []string
 }

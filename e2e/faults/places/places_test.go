@@ -31,10 +31,26 @@ type place struct {
 	flow   flow
 	point  string
 	detail string
+	nth    int // time that the flow passes it; 0: the first
+	// strikes is what happens to the owner instead of a kill at the point; nil: nothing else.
+	strikes func(r *rig, t *testing.T, group, name string)
 }
 
 func (p place) String() string {
-	return fmt.Sprintf("%s/%s@%s", p.flow.name, strings.TrimPrefix(p.point, "conductor."), strings.ReplaceAll(p.detail, "/", "·"))
+	s := fmt.Sprintf("%s/%s@%s", p.flow.name, strings.TrimPrefix(p.point, "conductor."), strings.ReplaceAll(p.detail, "/", "·"))
+	if p.nth > 1 {
+		s += fmt.Sprint(" ", p.nth)
+	}
+	return s
+}
+
+// kills is what kills a rackd there.
+func (p place) kills() string {
+	s := p.point + "@" + p.detail + "=kill"
+	if p.nth > 1 {
+		s += fmt.Sprint("#", p.nth)
+	}
+	return s
 }
 
 // TestMain lets all lanes run side by side: they mostly wait for leases to end.
@@ -172,7 +188,12 @@ func (r *rig) killEverywhere(t *testing.T, list []place) {
 						return
 					}
 					t.Run(list[n].String(), func(t *testing.T) {
-						r.kill(t, lane(i), fmt.Sprintf("victim-%d", n), list[n])
+						name := fmt.Sprintf("victim-%d", n)
+						if strikes := list[n].strikes; strikes != nil {
+							strikes(r, t, lane(i), name)
+							return
+						}
+						r.kill(t, lane(i), name, list[n])
 						died.Add(1)
 					})
 				}
@@ -225,7 +246,7 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 			walked++
 		}
 		for _, m := range passed.FindAllStringSubmatch(string(logs[i]), -1) {
-			p := place{f, m[1], m[2]}
+			p := place{flow: f, point: m[1], detail: m[2]}
 			if !slices.ContainsFunc(list, func(o place) bool { return o.String() == p.String() }) {
 				list = append(list, p)
 			}
@@ -250,6 +271,9 @@ func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byt
 		t.Fatalf("%s, undisturbed: %s", f.name, n)
 	}
 	f.leaves(t, m)
+	if f.firmware {
+		r.wroteOnce(t, f, id, m)
+	}
 	if f.ways() {
 		r.left.Store(f.name, r.rests(t, f, id, m, begun))
 	}
@@ -268,6 +292,10 @@ func (r *rig) begins(t *testing.T, group string, f flow) (string, *fleet.Member)
 	id, m := r.enrolled(t, group, f)
 	if f.breaks != nil {
 		f.breaks(m.Faults)
+	}
+	if f.firmware {
+		m.BMC.FirmwareTakes(writes)
+		m.BMC.Faults.Away(away)
 	}
 	if f.ways() {
 		r.still(t, m) // what the instance before does is not the flow's
@@ -329,13 +357,16 @@ func (f flow) leavesNoBoot(t *testing.T, m *fleet.Member) {
 func (r *rig) kill(t *testing.T, group, name string, p place) {
 	id, m := r.begins(t, group, p.flow)
 	begun := r.begun()
-	c := r.start(t, name, group, p.point+"@"+p.detail+"=kill", p.flow.flags...)
+	c := r.start(t, name, group, p.kills(), p.flow.flags...)
 	r.request(t, id, p.flow.ask)
 	n := r.ends(t, id)
 	if !p.flow.ended(n) {
 		t.Errorf("ended otherwise than without the kill: %s", n)
 	}
 	p.flow.leaves(t, m)
+	if p.flow.firmware {
+		r.wroteOnce(t, p.flow, id, m)
+	}
 	if want, known := r.left.Load(p.flow.name); known {
 		r.startedAgain(t, p, id, m)
 		if got := r.rests(t, p.flow, id, m, begun); got != want {

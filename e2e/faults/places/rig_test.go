@@ -51,6 +51,7 @@ type rig struct {
 	used     atomic.Int64
 	image    operator.Image
 	files    string // base URL of other files, each of which has the image's bytes
+	firmware *firmwareFiles
 	// left is how each flow leaves its machine undisturbed, by name.
 	left sync.Map
 }
@@ -361,6 +362,9 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 
 func (r *rig) request(t *testing.T, id string, q request) {
 	t.Helper()
+	if q.body = strings.ReplaceAll(q.body, theNode, id); r.firmware != nil {
+		q.body = strings.ReplaceAll(q.body, theFiles, r.firmware.url)
+	}
 	// A rack that has only just heard of the node asks for a moment's patience.
 	r.until(t, 10*time.Second, q.body, func() (bool, string) {
 		text, status, err := r.do("PUT", "/v1/nodes/"+id+q.path, q.body)

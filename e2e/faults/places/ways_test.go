@@ -159,6 +159,7 @@ type ending struct {
 	Disk             disk.Content
 	OnDisk           string
 	Writes, Erasures uint64 // since the flow began
+	Flashes          string // of firmware
 	Starts           uint64 // of an instance, after the last agent and the last write
 }
 
@@ -204,6 +205,9 @@ func (r *rig) rests(t *testing.T, f flow, id string, m *fleet.Member, begun uint
 	}
 	e.Device, e.Once = m.Machine.BootOverride()
 	e.Disk, e.OnDisk = m.Disk.Holds()
+	for _, f := range m.BMC.Flashes() {
+		e.Flashes += f.Component + " " + f.Version + " "
+	}
 	options, _, err := m.Machine.BootOptions()
 	if err != nil {
 		t.Error(err)
