@@ -3,6 +3,7 @@ package places
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,16 +21,29 @@ const badWrites = time.Second
 // firmwareRounds is how often an operator asks again at most.
 const firmwareRounds = 12
 
-// flashedOnce has all BMCs of a fleet, which are bad, write new firmware of their own, and start again with it. The victim dies a while
-// after half of the orders were given. An operator asks again where the BMC shows its old version when the node rests. Each BMC writes
-// once, and takes one order of one request.
-func (r *rig) flashedOnce(t *testing.T, all []*asked, f *fleet.Fleet, victim *conductor, dies time.Duration, mood func(i int) func(*http.Request) vbmc.Spoilt) {
-	t.Helper()
+// TestBadBMCsFirmware has a thousand bad BMCs, twenty without IRONYARD_CHAOS, write new firmware of their own and start again with it. A
+// rackd of two dies a while after half of the orders were given. An operator asks again where the BMC shows its old version when the node
+// rests. Each BMC writes once, and takes one order of one request.
+func TestBadBMCsFirmware(t *testing.T) {
+	r := newRig(t)
+	r.addFirmware(t)
+	f := lightFleet(t, "bad", manyBMCs(20), "127.86.0.0/16")
+	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s"}
+	r.start(t, spareName, spare, "", flags...)
+	victim := r.start(t, "bad-1", lane(0), "", flags...)
+	r.start(t, "bad-2", lane(0), "", flags...)
+	all := r.enrolBad(t, f)
 	r.provisioned(t, all, manage.body, states.Manageable)
+	dies := badWrites // the BMCs write, or start again
+	if len(all) > 20 {
+		dies = 0 // amid the orders: rackds look for two minutes for those that were lost
+	}
+	var came moods
+	came.upset(f)
 	var orders atomic.Int64
 	for i, m := range f.Members {
 		m.BMC.FirmwareTakes(badWrites)
-		fate := mood(i)
+		fate := came.moody(uint64(i))
 		m.BMC.Faults.Spoil(func(q *http.Request) vbmc.Spoilt {
 			if strings.HasSuffix(q.URL.Path, ".SimpleUpdate") && orders.Add(1) == int64(len(all)+1)/2 {
 				time.AfterFunc(dies, func() { _ = victim.cmd.Process.Kill() })
@@ -37,14 +51,31 @@ func (r *rig) flashedOnce(t *testing.T, all []*asked, f *fleet.Fleet, victim *co
 			return fate(q)
 		})
 	}
+	requests, why := r.flashedOnce(t, all, f)
+	if !victim.killed() {
+		t.Error("the rackd did not die amid the orders")
+	}
+	t.Logf("%d BMCs wrote once each and started again with it; %d requests, of which %v; %d orders were given", len(all), requests, why, orders.Load())
+	came.all(t)
+	said, err := os.ReadFile(victim.log)
+	if err != nil || strings.Contains(string(said), "X-Auth-Token") || strings.Contains(string(said), filesPassword) {
+		t.Errorf("the log of a rackd holds the token of a session, or the password of a file: %v", err)
+	}
+}
+
+// flashedOnce has all BMCs of a fleet write new firmware of their own. It returns how often that was asked for, and what else was told than
+// that it is done.
+func (r *rig) flashedOnce(t *testing.T, all []*asked, f *fleet.Fleet) (requests int, why map[string]int) {
+	t.Helper()
 	begun := f.Journal.Last()
 	clean := strings.ReplaceAll(cleanBy(updateOf("bmc")).body, `"url"`, `"wait":30,"url"`)
-	ask, asks, why := all, 0, map[string]int{}
+	ask := all
+	why = map[string]int{}
 	for range firmwareRounds {
 		if len(ask) == 0 {
 			break
 		}
-		asks += len(ask)
+		requests += len(ask)
 		ended := r.asked(t, ask, clean)
 		var again []*asked
 		for _, a := range ask {
@@ -72,18 +103,14 @@ func (r *rig) flashedOnce(t *testing.T, all []*asked, f *fleet.Fleet, victim *co
 	if len(ask) > 0 {
 		t.Errorf("%d BMCs have their old firmware after %d rounds", len(ask), firmwareRounds)
 	}
-	if !victim.killed() {
-		t.Error("the rackd did not die amid the orders")
-	}
 	taken := map[string]int{} // orders, by the request
 	for _, record := range f.Journal.After(begun, 0) {
 		if record.Kind == journal.BMCWrite && strings.Contains(record.Detail, ".SimpleUpdate") && record.Status == http.StatusAccepted {
 			taken[record.Work]++
 		}
 	}
-	total := 0
 	for work, n := range taken {
-		if total += n; n > 1 {
+		if n > 1 {
 			t.Errorf("the request %s has given %d orders that were taken", work, n)
 		}
 	}
@@ -92,7 +119,7 @@ func (r *rig) flashedOnce(t *testing.T, all []*asked, f *fleet.Fleet, victim *co
 			t.Errorf("%s wrote %v", a.machine, wrote)
 		}
 	}
-	t.Logf("firmware: %d BMCs, each wrote once and started again with it; %d requests, of which %v; %d orders were given, and %d taken", len(all), asks, why, orders.Load(), total)
+	return requests, why
 }
 
 // takeBack takes nodes out of the maintenance that a failed cleaning has put them into, as an operator does who has read why.

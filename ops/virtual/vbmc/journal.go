@@ -151,7 +151,7 @@ func withoutUser(text string) string {
 	if err != nil || u.User == nil || u.Host == "" {
 		return text
 	}
-	u.User = url.User("******")
+	u.User = url.User("xxxxx")
 	return u.String()
 }
 

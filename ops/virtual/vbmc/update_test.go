@@ -238,14 +238,18 @@ func TestAnUpdateThatARestartCutsShort(t *testing.T) {
 	}
 }
 
-// ranOut runs a step until it ends, as a conductor does. It looks again once the BMC takes calls.
+// ranOut runs a step until it ends, and again where it fails, as a conductor does. It looks again once the BMC takes calls.
 func ranOut(t *testing.T, b *BMC, r *drivertest.Rig, s driver.Step, args map[string]any) error {
 	t.Helper()
+	failed := 0
 	for range 300 {
 		k := r.Task(nil)
 		k.Args = args
 		out, err := s.Run(t.Context(), k)
-		if _, waits := out.Waiting(); err != nil || !waits {
+		if err != nil {
+			failed++
+		}
+		if _, waits := out.Waiting(); failed > s.Retries || err == nil && !waits {
 			return err
 		}
 		within(t, 10*time.Second, "the BMC takes calls", func() bool { return !b.Faults.refusing() })
