@@ -102,7 +102,7 @@ func (l *Loader) Image(c Contents) (*Image, error) {
 	v.add(archivePath, bytesOf(archive(c.NetworkData)))
 	v.add(kernelPath, []part{{c.Kernel, 0, c.Kernel.Size}})
 	v.add(ramdiskPath, []part{{c.Ramdisk, 0, c.Ramdisk.Size}})
-	v.bios, v.esp = l.bios, l.esp
+	v.bios, v.mbr, v.esp = l.bios, l.mbr, l.esp
 	m, err := v.layOut()
 	if err == nil {
 		m.needs = c.Kernel.Size + c.Ramdisk.Size

@@ -32,7 +32,7 @@ func made(t *testing.T) (l *Loader, loader []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Loader{esp: esp, bios: random(33_333)}, loader
+	return &Loader{esp: esp, bios: random(33_333), mbr: random(block)}, loader
 }
 
 const network = `{"links":[],"networks":[],"services":[]}`
@@ -173,7 +173,8 @@ func TestRefusals(t *testing.T) {
 func TestXorrisoReadsIt(t *testing.T) {
 	path, kernel, ramdisk, _ := written(t)
 	report := tool(t, "xorriso", "-indev", path, "-report_el_torito", "plain", "-report_system_area", "plain", "-pvd_info")
-	for _, want := range []string{`El Torito boot img :   1  BIOS  y   none`, `El Torito boot img :   2  UEFI  y   none`, "Volume Id    : config-2", `MBR partition      :   1   0x00  0xef`} {
+	for _, want := range []string{`El Torito boot img :   1  BIOS  y   none`, `El Torito boot img :   2  UEFI  y   none`, "Volume Id    : config-2", `MBR partition      :   1   0x80  0xef`,
+		`System area summary: MBR grub2-mbr`} {
 		if !regexp.MustCompile(want).MatchString(report) {
 			t.Errorf("xorriso says nothing of %q:\n%s", want, report)
 		}

@@ -73,6 +73,7 @@ func TestADiskThatLooksLikeAMedium(t *testing.T) {
 		"UEFI, a CD":        {"-bios", "/usr/share/ovmf/OVMF.fd", "-drive", cd + medium, "-device", "virtio-scsi-pci", "-device", "scsi-cd,drive=m,bootindex=0"},
 		"UEFI, a USB stick": {"-bios", "/usr/share/ovmf/OVMF.fd", "-drive", cd + medium, "-device", "qemu-xhci", "-device", "usb-storage,drive=m,bootindex=0"},
 		"BIOS, a CD":        {"-drive", cd + medium, "-device", "ide-cd,drive=m,bus=ide.1,bootindex=0"},
+		"BIOS, a USB stick": {"-drive", cd + medium, "-device", "qemu-xhci", "-device", "usb-storage,drive=m,bootindex=0"},
 	} {
 		if strings.HasPrefix(name, "UEFI") && os.Getenv("IRONYARD_HARDWARE") == "" {
 			continue // its firmware takes its time

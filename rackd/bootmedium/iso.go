@@ -30,6 +30,7 @@ type volume struct {
 	root  *folder
 	files []*file
 	bios  []byte // GRUB's image for El Torito; nil: none
+	mbr   []byte // GRUB's boot sector, which loads it from a stick; nil: none
 	esp   []part // the FAT volume; nil: none
 }
 
@@ -135,8 +136,11 @@ func (v *volume) layOut() (*Image, error) {
 	copy(head[endAt*sector:], "\xffCD001\x01")
 	espBlocks := int(sizeOf(v.esp) / block)
 	writeCatalog(head[catalogAt*sector:(catalogAt+1)*sector], biosAt, espAt, espBlocks)
+	if v.mbr != nil && biosAt > 0 {
+		bootSectorOf(head, v.mbr, biosAt*(sector/block))
+	}
 	if espAt > 0 {
-		partition(head, espAt*(sector/block), espBlocks)
+		partition(head, espAt*(sector/block), espBlocks, v.mbr != nil)
 	}
 	m.parts = append(m.parts, placed{bytesOf(head)[0], 0})
 	slices.SortFunc(m.parts, func(a, b placed) int { return int(min(max(a.start-b.start, -1), 1)) })
@@ -148,13 +152,34 @@ func (v *volume) layOut() (*Image, error) {
 // CD in two parts, and the second one is wrong where they are not whole: the end of the ramdisk was.
 const readAhead = 150
 
-// partition writes the table of a medium that is shown as a disk: one partition of type EFh, the FAT volume.
-func partition(head []byte, at, blocks int) {
-	p := head[446:462]
+// Places in the first block of a medium that is shown as a disk.
+const (
+	codeEnd   = 0x1b0 // where GRUB's boot sector has what it loads: the number of a block
+	tableAt   = 446
+	tableSign = 510
+)
+
+// elToritoBlocks is the part of GRUB's image that only the BIOS of a CD starts, cdboot.img. Behind it is what starts from a disk.
+const elToritoBlocks = 4
+
+// bootSectorOf writes what the BIOS starts of a stick: GRUB's boot sector, with the place of GRUB's image.
+func bootSectorOf(head, code []byte, imageAt int) {
+	copy(head, code[:codeEnd])
+	binary.LittleEndian.PutUint64(head[codeEnd:], uint64(imageAt)+elToritoBlocks)
+	head[tableSign], head[tableSign+1] = 0x55, 0xaa
+}
+
+// partition writes the table of a medium that is shown as a disk: one partition of type EFh, the FAT volume. Some BIOSes start no disk
+// without an active partition. UEFI firmware looks at no such mark.
+func partition(head []byte, at, blocks int, active bool) {
+	p := head[tableAt : tableAt+16]
 	copy(p, []byte{0, 0xfe, 0xff, 0xff, 0xef, 0xfe, 0xff, 0xff})
+	if active {
+		p[0] = 0x80
+	}
 	binary.LittleEndian.PutUint32(p[8:], uint32(at))
 	binary.LittleEndian.PutUint32(p[12:], uint32(blocks))
-	head[510], head[511] = 0x55, 0xaa
+	head[tableSign], head[tableSign+1] = 0x55, 0xaa
 }
 
 // The platforms of El Torito's catalogue.

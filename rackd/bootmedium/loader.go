@@ -17,6 +17,7 @@ import (
 // Loader is GRUB as this host has it. Immutable once found, safe for concurrent use.
 type Loader struct {
 	bios     []byte
+	mbr      []byte // what the BIOS loads of a stick; it loads bios
 	esp      []part
 	problems map[string]error // of a firmware that no image here starts
 	signed   bool
@@ -108,6 +109,9 @@ func (l *Loader) open(root string, named ...[2]string) (files []fatFile, err err
 // leastBIOS is the size of GRUB's image up to the place that bootImage writes to.
 const leastBIOS = 2556
 
+// hybridFile is GRUB's boot sector of an image of a CD that is shown as a disk.
+const hybridFile = "boot_hybrid.img"
+
 func (l *Loader) biosImage(ctx context.Context, root string) error {
 	tool, err := exec.LookPath("grub-mkimage")
 	if err != nil {
@@ -116,6 +120,13 @@ func (l *Loader) biosImage(ctx context.Context, root string) error {
 	modules := filepath.Join(root, biosFolder)
 	if _, err := os.Stat(filepath.Join(modules, "cdboot.img")); err != nil {
 		return err
+	}
+	sector, err := os.ReadFile(filepath.Join(modules, hybridFile))
+	if err != nil {
+		return err
+	}
+	if len(sector) != block {
+		return fmt.Errorf("%s has %d bytes, and a boot sector %d", filepath.Join(modules, hybridFile), len(sector), block)
 	}
 	dir, err := os.MkdirTemp("", "ironyard-grub-")
 	if err != nil {
@@ -140,7 +151,7 @@ func (l *Loader) biosImage(ctx context.Context, root string) error {
 		err = fmt.Errorf("grub-mkimage made %d bytes, which are no image for a CD", len(image))
 	}
 	if err == nil {
-		l.bios = image
+		l.bios, l.mbr = image, sector
 	}
 	return err
 }
