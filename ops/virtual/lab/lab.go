@@ -165,7 +165,7 @@ func (s *Serving) add(ctx context.Context, m Machine, ns *netns.Namespace, log *
 	b, err := vbmc.New(vbmc.Config{
 		Username: m.BMCUser, Password: m.BMCPassword, UEFI: m.Firmware == machine.UEFI, Diskless: m.Diskless,
 		Name: m.Name, UUID: m.UUID, Manufacturer: m.Manufacturer, Product: m.Product, Serial: m.Serial,
-		MAC: m.MAC, MemoryMiB: m.MemoryMiB, Log: log, Dial: ns.DialContext,
+		MAC: m.MAC, MemoryMiB: m.MemoryMiB, NoCD: m.NoCD, Log: log, Dial: ns.DialContext,
 	}, computer{opened})
 	s.BMCs[m.Name] = b
 	return b, err

@@ -67,8 +67,11 @@ func (c Config) arguments(first string, paused bool, qmpFD int) []string {
 			"-drive", "if=none,id=disk,file="+diskFile+",format="+string(c.DiskFormat)+",discard=unmap,detect-zeroes=unmap,cache="+c.cacheMode(),
 			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,serial=%s,%s", c.DiskSerial, disk))
 	}
-	// The drive is always there, as a BMC's is. A medium comes by QMP.
-	args = append(append(args, b.bus...), "-device", b.drive+drive)
+	args = append(args, b.bus...)
+	if !c.NoCD {
+		// The drive is always there, as a BMC's is. A medium comes by QMP.
+		args = append(args, "-device", b.drive+drive)
+	}
 	if paused {
 		args = append(args, "-S")
 	}
@@ -106,6 +109,10 @@ func (c Config) placed(first string) (card, disk, drive string) {
 		return fmt.Sprintf("addr=%#x", cardSlot), fmt.Sprintf("addr=%#x", diskSlot), ""
 	case first == Network:
 		return "bootindex=0", "bootindex=1", ""
+	case first == Stick && c.DefaultBoot == Network: // the stick itself comes later, with the first place
+		return "bootindex=1", "bootindex=2", ""
+	case first == Stick:
+		return "bootindex=2", "bootindex=1", ""
 	case first == Media && c.DefaultBoot == Network:
 		return "bootindex=1", "bootindex=2", ",bootindex=0"
 	case first == Media:

@@ -66,6 +66,8 @@ func (c Config) checkArch() error {
 		return nil
 	case c.Firmware == BIOS:
 		return fmt.Errorf("an %s machine has no BIOS: its firmware is UEFI", c.Arch)
+	case c.NoCD:
+		return fmt.Errorf("an %s machine is not made without its CD drive", c.Arch)
 	case c.SecureBoot:
 		return fmt.Errorf("an %s machine has no secure boot: its firmware does not keep the keys from the running system", c.Arch)
 	}

@@ -24,11 +24,13 @@ const (
 	BIOS Firmware = "bios"
 )
 
-// Boot devices. HTTP is the URI of SetHTTPBootURI, for machines that boot by variables.
+// Boot devices. Media is what is in the CD drive, Stick what is in the USB stick. HTTP is the URI of SetHTTPBootURI, for machines that boot
+// by variables.
 const (
 	Network = "network"
 	Disk    = "disk"
 	Media   = "media"
+	Stick   = "stick"
 	HTTP    = "http"
 )
 
@@ -81,6 +83,8 @@ type Config struct {
 	KeysFrom string `json:"keys_from,omitempty"`
 	// USBStick: the machine's BMC has a second virtual drive, which the machine sees as a USB stick while an image is in it.
 	USBStick bool `json:"usb_stick,omitempty"`
+	// NoCD: the machine has no CD drive, and its BMC none to show.
+	NoCD bool `json:"no_cd,omitempty"`
 	// What DMI says about the machine.
 	UUID         string `json:"uuid"`
 	Manufacturer string `json:"manufacturer"`
@@ -205,12 +209,25 @@ func (c Config) boots(device string) error {
 			return ErrNoDisk
 		}
 		return nil
-	case Network, Media:
+	case Media:
+		if c.NoCD {
+			return errNoCD
+		}
+		return nil
+	case Stick:
+		switch {
+		case !c.USBStick:
+			return errNoStick
+		case c.BootByVariables:
+			return refused{errors.New("its boot order is that of its variables, which name no USB stick")}
+		}
+		return nil
+	case Network:
 		return nil
 	case HTTP:
 		return c.networkByVariables()
 	}
-	return refused{fmt.Errorf("boot device %q is neither network, disk, media nor http", device)}
+	return refused{fmt.Errorf("boot device %q is neither network, disk, media, stick nor http", device)}
 }
 
 // networkByVariables says why variables cannot make the firmware boot by its card.

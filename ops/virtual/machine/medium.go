@@ -14,6 +14,9 @@ import (
 // ErrMediumInside is returned for a drive that holds another medium.
 var ErrMediumInside error = refused{errors.New("the drive holds a medium: eject it first")}
 
+// errNoCD is returned for a machine without a CD drive.
+var errNoCD error = refused{errors.New("the machine has no CD drive")}
+
 // Medium is the URL of the image in the CD drive, empty for none. Problem is why the
 // last start did not find it there; nil without one.
 func (m *Machine) Medium() (image string, problem error) {
@@ -31,6 +34,9 @@ func (m *Machine) Medium() (image string, problem error) {
 // read; the drive stays empty then.
 func (m *Machine) InsertMedium(ctx context.Context, image string) error {
 	return m.do("inserting a medium into", func() error {
+		if m.cfg.NoCD {
+			return errNoCD
+		}
 		if err := checkMedium(image); err != nil {
 			return refused{err}
 		}
@@ -84,11 +90,13 @@ func (m *Machine) waits() bool { return m.state.Medium != "" || m.state.Stick !=
 // caller holds mu.
 func (m *Machine) load(ctx context.Context, p *process) error {
 	m.state.MediumProblem, m.state.StickProblem = "", ""
+	fromStick := m.state.Override == Stick
+	plug := func(ctx context.Context, image string) error { return p.plug(ctx, image, fromStick) }
 	for _, d := range []struct {
 		image   string
 		problem *string
 		into    func(context.Context, string) error
-	}{{m.state.Medium, &m.state.MediumProblem, p.insert}, {m.state.Stick, &m.state.StickProblem, p.plug}} {
+	}{{m.state.Medium, &m.state.MediumProblem, p.insert}, {m.state.Stick, &m.state.StickProblem, plug}} {
 		if d.image == "" {
 			continue
 		}
@@ -99,6 +107,11 @@ func (m *Machine) load(ctx context.Context, p *process) error {
 			m.cfg.Log.Warn("the machine starts with an empty drive", "error", err)
 			*d.problem = err.Error()
 		case err != nil:
+			return err
+		}
+	}
+	if fromStick && m.state.Stick != "" && m.state.StickProblem == "" {
+		if err := p.reorder(ctx); err != nil {
 			return err
 		}
 	}

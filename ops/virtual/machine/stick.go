@@ -45,7 +45,7 @@ func (m *Machine) InsertStick(ctx context.Context, image string) error {
 			return ErrMediumInside
 		}
 		if m.proc != nil {
-			if err := m.proc.plug(ctx, image); err != nil {
+			if err := m.proc.plug(ctx, image, false); err != nil {
 				return err
 			}
 		}
@@ -70,8 +70,9 @@ func (m *Machine) EjectStick(ctx context.Context) error {
 	})
 }
 
-// plug opens the image before the stick is there, so one that fails changes nothing.
-func (p *process) plug(ctx context.Context, image string) error {
+// plug opens the image before the stick is there, so one that fails changes nothing. first: the firmware boots it first, once reorder has
+// told it.
+func (p *process) plug(ctx context.Context, image string, first bool) error {
 	scheme, _, _ := strings.Cut(image, ":")
 	options := map[string]any{"node-name": stickImage, "driver": "raw", "read-only": true, "file": fileOf(scheme, image)}
 	text, err := json.Marshal(options)
@@ -81,9 +82,26 @@ func (p *process) plug(ctx context.Context, image string) error {
 	if err := p.client.Execute(ctx, "blockdev-add", options, nil); err != nil {
 		return unreadable(err, scheme, string(text))
 	}
-	err = p.client.Execute(ctx, "device_add", map[string]any{"driver": "usb-storage", "id": stickID, "bus": "usb.0", "drive": stickImage, "removable": true}, nil)
-	if err != nil {
+	device := map[string]any{"driver": "usb-storage", "id": stickID, "bus": "usb.0", "drive": stickImage, "removable": true}
+	if first {
+		device["bootindex"] = 0
+	}
+	if err := p.client.Execute(ctx, "device_add", device, nil); err != nil {
 		return errors.Join(fmt.Errorf("plugging the stick: %w", err), p.client.Execute(ctx, "blockdev-del", map[string]any{"node-name": stickImage}, nil))
+	}
+	return nil
+}
+
+// reorder has QEMU write down the boot order again, which it does at a reset alone: the stick came after the first one. The machine is
+// paused, and has run nothing. Else a reset ends QEMU.
+func (p *process) reorder(ctx context.Context) error {
+	for _, step := range []struct {
+		command string
+		with    any
+	}{{"set-action", map[string]any{"reboot": "reset"}}, {"system_reset", nil}, {"set-action", map[string]any{"reboot": "shutdown"}}} {
+		if err := p.client.Execute(ctx, step.command, step.with, nil); err != nil {
+			return fmt.Errorf("putting the stick first in the boot order: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,10 +1,14 @@
 package machine
 
 import (
+	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // plugged reports whether QEMU has the stick.
@@ -73,5 +77,43 @@ func TestMachineWithoutAStick(t *testing.T) {
 	cfg.USBStick = true
 	if !slices.ContainsFunc(cfg.arguments(Disk, false, 3), func(a string) bool { return strings.Contains(a, "qemu-xhci,id=usb") }) {
 		t.Error("a machine with a stick has no USB controller")
+	}
+}
+
+// A machine whose BMC has no CD drive boots from its stick, for one start or for all, and by its disk where there is none.
+func TestFromTheStick(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(append(sector("STICK", reset...), make([]byte, 1<<20)...)))
+	}))
+	t.Cleanup(s.Close)
+	cfg := testConfig(t, sector("SECTOR"))
+	cfg.USBStick, cfg.NoCD = true, true
+	m := open(t, cfg)
+	if err := errors.Join(m.InsertMedium(t.Context(), s.URL), m.SetBootOverride(Media, true)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a CD drive that is not there: %v", err)
+	}
+	serial := m.Serial(0)
+	if err := errors.Join(m.InsertStick(t.Context(), s.URL), m.SetBootOverride(Stick, true), m.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	waitSerial(t, serial, "STICK")
+	waitSerial(t, serial, "SECTOR") // the stick's program has started the machine again
+	if err := errors.Join(m.SetBootOverride(Stick, false), m.Reset(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		waitSerial(t, serial, "STICK")
+	}
+	if err := errors.Join(m.Stop(t.Context()), m.EjectStick(t.Context()), m.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	waitSerial(t, serial, "SECTOR")
+	for _, none := range []Config{{Firmware: UEFI}, {Firmware: UEFI, USBStick: true, BootByVariables: true}} {
+		if err := none.boots(Stick); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%+v boots from a stick: %v", none, err)
+		}
+	}
+	if slices.ContainsFunc(cfg.arguments(Disk, false, 3), func(a string) bool { return strings.Contains(a, "-cd,") }) {
+		t.Error("a machine without a CD drive has one")
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// Boot devices of a Computer. HTTP is for an HTTPBooter.
+// Boot devices of a Computer. Media is the CD drive, and Stick the drive of a StickDrive. HTTP is for an HTTPBooter.
 const (
 	Network = "network"
 	Disk    = "disk"
 	Media   = "media"
+	Stick   = "stick"
 	HTTP    = "http"
 )
 
@@ -31,7 +32,7 @@ type Computer interface {
 	Shutdown(ctx context.Context) error
 	Restart(ctx context.Context) error
 	Interrupt(ctx context.Context) error
-	// BootOverride is Network, Disk, Media, HTTP or empty, and whether it is for one boot only.
+	// BootOverride is Network, Disk, Media, Stick, HTTP or empty, and whether it is for one boot only.
 	BootOverride() (device string, once bool)
 	SetBootOverride(device string, once bool) error
 }
@@ -46,6 +47,8 @@ type Config struct {
 	// What the system says about itself.
 	Name, UUID, Manufacturer, Product, Serial, MAC string
 	MemoryMiB                                      int
+	// NoCD: the BMC has no virtual drive of a CD.
+	NoCD bool
 	// Log may be nil.
 	Log *slog.Logger
 	// Now is the clock of the journal and of sessions; nil is time.Now.

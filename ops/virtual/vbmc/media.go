@@ -28,6 +28,9 @@ var (
 
 // Inserted returns the URL of the image in the virtual CD drive, empty for none.
 func (b *BMC) Inserted() string {
+	if b.cfg.NoCD {
+		return ""
+	}
 	image, _ := b.inside()
 	return image
 }
@@ -67,6 +70,28 @@ func (b *BMC) stickDrive() (StickDrive, bool) {
 func (b *BMC) cd() object {
 	image, problem := b.inside()
 	return b.showTrust(cdSlot, cdSlot.show(image, problem))
+}
+
+// drives are the virtual drives that the BMC has.
+func (b *BMC) drives() (list []slot) {
+	if !b.cfg.NoCD {
+		list = append(list, cdSlot)
+	}
+	if _, has := b.stickDrive(); has {
+		list = append(list, stickSlot)
+	}
+	return list
+}
+
+// of answers 404 where the BMC has no such drive.
+func (s slot) of(do handler) handler {
+	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
+		if !slices.ContainsFunc(b.drives(), func(is slot) bool { return is.path == s.path }) {
+			notFound(w, r)
+			return
+		}
+		do(b, w, r)
+	}
 }
 
 // withStick answers 404 where the computer has no USB stick.

@@ -105,3 +105,33 @@ func TestStickDrive(t *testing.T) {
 		t.Errorf("without a second drive: %v", got["Members"])
 	}
 }
+
+// A BMC without a drive of a CD shows its stick alone. The machine may be told to boot from that, and not from a CD.
+func TestStickAlone(t *testing.T) {
+	computer := &withAStick{}
+	b, err := New(Config{Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", MAC: "52:54:00:00:00:01", NoCD: true}, computer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := body(t, b, mediaPath)["Members"]; fmt.Sprint(got) != fmt.Sprint([]any{map[string]any{"@odata.id": stickPath}}) {
+		t.Errorf("drives: %v", got)
+	}
+	for method, path := range map[string]string{"GET": cdPath, "POST": cdPath + "/Actions/VirtualMedia.InsertMedia", "PATCH": cdPath} {
+		if w := ask(b, method, path, `{"Image":"http://x/a"}`); w.Code != 404 || computer.image != "" || b.Inserted() != "" {
+			t.Errorf("%s %s: %d", method, path, w.Code)
+		}
+	}
+	if got := fmt.Sprint(body(t, b, systemPath)["Boot"].(map[string]any)["BootSourceOverrideTarget@Redfish.AllowableValues"]); strings.Contains(got, "Cd") || !strings.Contains(got, "Usb") {
+		t.Errorf("boot sources: %s", got)
+	}
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"Cd","BootSourceOverrideEnabled":"Once"}}`, 400, "Cd")
+	if w := ask(b, "PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"Usb","BootSourceOverrideEnabled":"Once"}}`); w.Code != 200 {
+		t.Fatalf("boot from the stick: %d %s", w.Code, w.Body)
+	}
+	if device, once := computer.BootOverride(); device != Stick || !once {
+		t.Errorf("the computer boots %q, once %t", device, once)
+	}
+	if got := body(t, b, systemPath)["Boot"].(map[string]any); got["BootSourceOverrideTarget"] != "Usb" {
+		t.Errorf("boot: %v", got)
+	}
+}

@@ -65,11 +65,11 @@ var routes = sync.OnceValue(func() http.Handler {
 	get(nicPath, (*BMC).nic)
 	get(managerPath, (*BMC).manager)
 	get(mediaPath, func(b *BMC) object {
-		drives := []string{cdPath}
-		if _, has := b.stickDrive(); has {
-			drives = append(drives, stickPath)
+		var paths []string
+		for _, s := range b.drives() {
+			paths = append(paths, s.path)
 		}
-		return collection(mediaPath, "VirtualMediaCollection", "VirtualMedia Collection", drives...)
+		return collection(mediaPath, "VirtualMediaCollection", "VirtualMedia Collection", paths...)
 	})
 	closed("GET", stickPath, withStick(func(b *BMC, d StickDrive, w http.ResponseWriter, _ *http.Request) {
 		image, problem, _ := d.Stick()
@@ -77,14 +77,14 @@ var routes = sync.OnceValue(func() http.Handler {
 	}))
 	closed("POST", stickPath+"/Actions/VirtualMedia.InsertMedia", withStick((*BMC).insertStick))
 	closed("POST", stickPath+"/Actions/VirtualMedia.EjectMedia", withStick((*BMC).ejectStick))
-	get(cdPath, (*BMC).cd)
-	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", (*BMC).insertMedia)
-	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", (*BMC).ejectMedia)
+	closed("GET", cdPath, cdSlot.of(func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.cd()) }))
+	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", cdSlot.of((*BMC).insertMedia))
+	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", cdSlot.of((*BMC).ejectMedia))
 	for _, s := range []slot{cdSlot, stickSlot} {
-		closed("PATCH", s.path, s.patchTrust)
-		closed("GET", s.path+"/Certificates", s.listTrust)
-		closed("POST", s.path+"/Certificates", s.addTrusted)
-		closed("GET", s.path+"/Certificates/{id}", s.showTrusted)
+		closed("PATCH", s.path, s.of(s.patchTrust))
+		closed("GET", s.path+"/Certificates", s.of(s.listTrust))
+		closed("POST", s.path+"/Certificates", s.of(s.addTrusted))
+		closed("GET", s.path+"/Certificates/{id}", s.of(s.showTrusted))
 	}
 	get(chassisPath, (*BMC).chassis)
 	closed("GET", optionsPath, withOptions(listOptions))

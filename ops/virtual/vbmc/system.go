@@ -16,15 +16,21 @@ var (
 )
 
 // targets pairs Redfish's boot sources with the devices of a Computer.
-var targets = map[string]string{"Pxe": Network, "Hdd": Disk, "Cd": Media, httpTarget: HTTP}
+var targets = map[string]string{"Pxe": Network, "Hdd": Disk, "Cd": Media, "Usb": Stick, httpTarget: HTTP}
 
 const httpTarget = "UefiHttp"
 
 // bootTargets are the boot sources that the computer has.
 func (b *BMC) bootTargets() []string {
-	list := []string{"None", "Pxe", "Cd"}
+	list := []string{"None", "Pxe"}
 	if !b.cfg.Diskless {
 		list = append(list, "Hdd")
+	}
+	if !b.cfg.NoCD {
+		list = append(list, "Cd")
+	}
+	if _, ok := b.stickDrive(); ok {
+		list = append(list, "Usb")
 	}
 	if _, ok := b.httpBooter(); ok {
 		list = append(list, httpTarget)

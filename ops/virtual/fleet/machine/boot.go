@@ -60,8 +60,8 @@ func (m *Machine) boot(ctx context.Context) outcome {
 	}
 	m.logIn()
 	switch {
-	case device == vbmc.Media:
-		if end, starts := m.bootMedium(ctx); starts {
+	case device == vbmc.Media || device == vbmc.Stick:
+		if end, starts := m.bootMedium(ctx, device); starts {
 			return end
 		}
 		device = m.ordered()
@@ -115,9 +115,13 @@ func (m *Machine) ordered() string {
 	return vbmc.Network
 }
 
-// bootMedium starts what is in the CD drive. Firmware goes on with its boot order where that does not start.
-func (m *Machine) bootMedium(ctx context.Context) (end outcome, starts bool) {
-	image, _ := m.Medium()
+// bootMedium starts what is in the CD drive or in the stick. Firmware goes on with its boot order where that does not start.
+func (m *Machine) bootMedium(ctx context.Context, device string) (end outcome, starts bool) {
+	from := &m.drives.cd
+	if device == vbmc.Stick {
+		from = &m.drives.stick
+	}
+	image, _ := m.drives.in(from)
 	var s cdrom.System
 	err := errors.New("there is no medium in the drive")
 	if image != "" {
@@ -131,10 +135,10 @@ func (m *Machine) bootMedium(ctx context.Context) (end outcome, starts bool) {
 		return rests, true
 	case err != nil:
 		m.failed(ctx, err)
-		m.drives.read(image, err)
+		m.drives.read(from, image, err)
 		return rests, false
 	}
-	m.drives.read(image, nil)
+	m.drives.read(from, image, nil)
 	return m.bootKernel(ctx, s.Kernel, s.CommandLine), true
 }
 

@@ -7,11 +7,16 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
-// drives are the machine's CD drive and its USB stick, by the URLs of what is in them. Nothing is fetched before the machine starts.
+// drives are the machine's CD drive and its USB stick. Nothing is fetched before the machine starts.
 type drives struct {
-	mu         sync.Mutex
-	cd, stick  string
-	unreadable error // of what is in the CD drive, as the last start found it
+	mu        sync.Mutex
+	cd, stick drive
+}
+
+// drive is a drive by the URL of what is in it.
+type drive struct {
+	image      string
+	unreadable error // as the last start from it found
 }
 
 var (
@@ -20,51 +25,48 @@ var (
 )
 
 // Medium implements vbmc.MediaDrive.
-func (m *Machine) Medium() (image string, problem error) {
-	m.drives.mu.Lock()
-	defer m.drives.mu.Unlock()
-	return m.drives.cd, m.drives.unreadable
-}
+func (m *Machine) Medium() (image string, problem error) { return m.drives.in(&m.drives.cd) }
 
 // InsertMedium implements vbmc.MediaDrive.
 func (m *Machine) InsertMedium(_ context.Context, image string) error {
-	m.drives.mu.Lock()
-	defer m.drives.mu.Unlock()
-	m.drives.cd, m.drives.unreadable = image, nil
-	return nil
+	return m.drives.put(&m.drives.cd, image)
 }
 
 // EjectMedium implements vbmc.MediaDrive.
-func (m *Machine) EjectMedium(context.Context) error {
-	m.drives.mu.Lock()
-	defer m.drives.mu.Unlock()
-	m.drives.cd, m.drives.unreadable = "", nil
-	return nil
-}
-
-// read notes how a start found an image, if it is in the drive still.
-func (d *drives) read(image string, problem error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.cd == image && image != "" {
-		d.unreadable = problem
-	}
-}
+func (m *Machine) EjectMedium(context.Context) error { return m.drives.put(&m.drives.cd, "") }
 
 // Stick implements vbmc.StickDrive.
 func (m *Machine) Stick() (image string, problem, err error) {
-	m.drives.mu.Lock()
-	defer m.drives.mu.Unlock()
-	return m.drives.stick, nil, nil
+	image, problem = m.drives.in(&m.drives.stick)
+	return image, problem, nil
 }
 
 // InsertStick implements vbmc.StickDrive.
 func (m *Machine) InsertStick(_ context.Context, image string) error {
-	m.drives.mu.Lock()
-	defer m.drives.mu.Unlock()
-	m.drives.stick = image
-	return nil
+	return m.drives.put(&m.drives.stick, image)
 }
 
 // EjectStick implements vbmc.StickDrive.
-func (m *Machine) EjectStick(context.Context) error { return m.InsertStick(context.Background(), "") }
+func (m *Machine) EjectStick(context.Context) error { return m.drives.put(&m.drives.stick, "") }
+
+func (d *drives) in(of *drive) (image string, problem error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return of.image, of.unreadable
+}
+
+func (d *drives) put(into *drive, image string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*into = drive{image: image}
+	return nil
+}
+
+// read notes how a start found an image, if it is in the drive still.
+func (d *drives) read(from *drive, image string, problem error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if from.image == image && image != "" {
+		from.unreadable = problem
+	}
+}

@@ -333,6 +333,14 @@ func TestFromAMedium(t *testing.T) {
 			if image, problem := b.Medium(); image != c.image || (problem == nil) != c.readable || (r.asked == 0) != c.readable {
 				t.Errorf("the drive holds %s, %v; the network was asked %d times", image, problem, r.asked)
 			}
+			if err := errors.Join(b.Stop(t.Context()), b.EjectMedium(t.Context()), b.InsertStick(t.Context(), c.image), b.SetBootOverride(vbmc.Stick, true)); err != nil {
+				t.Fatal(err)
+			}
+			b.on(t)
+			b.at(t, 30*time.Second, c.want)
+			if image, problem, _ := b.Stick(); image != c.image || (problem == nil) != c.readable {
+				t.Errorf("the stick holds %s, %v", image, problem)
+			}
 		}
 		if !slices.ContainsFunc(b.cfg.Journal.After(0, 0), func(r journal.Record) bool { return r.Kind == journal.InstanceUp && r.Image == "sum" }) {
 			t.Error("the journal names no kernel of the instance")
