@@ -59,9 +59,7 @@ func throughMedium(t *testing.T, name, boot string) {
 	if line, err := console.Wait(ctx, regexp.MustCompile(`network is up, as network_data says.*`)); err != nil || !strings.Contains(line, at.String()) {
 		t.Errorf("the agent says %q of its network: %v", line, err)
 	}
-	if in := theRack.BMC(name).Inserted(); in != "" {
-		t.Errorf("after the deploy the drive holds %s", in)
-	}
+	empty(t, name)
 	history, err := o.History(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -80,9 +78,7 @@ func throughMedium(t *testing.T, name, boot string) {
 	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
 		t.Fatal(err)
 	}
-	if in := theRack.BMC(name).Inserted(); in != "" {
-		t.Errorf("after the tear-down the drive holds %s", in)
-	}
+	empty(t, name)
 }
 
 // A machine goes from nothing to its instance by a medium of rackd's, without DHCP.
@@ -92,6 +88,26 @@ func TestDeployByVirtualMedia(t *testing.T) {
 
 func TestDeployByVirtualMediaByBIOS(t *testing.T) {
 	throughMedium(t, "bios-0", "redfish-virtual-media")
+}
+
+// A BMC that has no drive of a CD shows the medium as a USB stick, from which firmware of both kinds boots it.
+func TestDeployByVirtualMediaOnAStick(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") == "" {
+		t.Skip("it takes minutes: make hardware runs it")
+	}
+	for _, name := range []string{"stick-0", "stick-1"} {
+		t.Run(name, func(t *testing.T) {
+			throughMedium(t, name, "redfish-virtual-media")
+			var told, shown bool
+			for _, w := range theRack.BMC(name).Journal.Writes() {
+				told = told || strings.Contains(w.Body, `"BootSourceOverrideTarget":"Usb"`)
+				shown = shown || strings.HasSuffix(w.Path, "/VirtualMedia/UsbStick/Actions/VirtualMedia.InsertMedia")
+			}
+			if !told || !shown {
+				t.Errorf("its BMC was told of the stick: %t, to boot from it: %t", shown, told)
+			}
+		})
+	}
 }
 
 // A machine's UEFI firmware loads the same image by HTTP, from a URL that its BMC sets. The firmware asks DHCP for its address.

@@ -134,7 +134,10 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			machine.Config{Name: "arm-1", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024, BootByVariables: true},
 			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
 			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
-			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072})
+			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072},
+			// whose BMCs have no drive of a CD
+			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},
+			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true})
 		programs := filepath.Join(cache, "arm64")
 		o.RackdArgs = append(o.RackdArgs, "--uki-arm64", filepath.Join(programs, "ironyard-arm64.efi"), "--rescue-uki-arm64", filepath.Join(programs, "ironyard-rescue-arm64.efi"))
 		g.Go(func() error { return prepareARM64(ctx, root, cache, programs) })

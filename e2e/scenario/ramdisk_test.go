@@ -152,6 +152,6 @@ func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
 func empty(t *testing.T, name string) {
 	t.Helper()
 	if cd, stick := theRack.BMC(name).Inserted(), theRack.BMC(name).InsertedStick(); cd != "" || stick != "" {
-		t.Errorf("after the tear-down the drives hold %q and %q", cd, stick)
+		t.Errorf("afterwards the drives hold %q and %q", cd, stick)
 	}
 }

@@ -146,6 +146,8 @@ type BootDevice string
 const (
 	BootPXE  BootDevice = "pxe"
 	BootDisk BootDevice = "disk"
+	// BootUSB is a USB stick: the drive that a machine boots from whose BMC has none of a CD. Ironic has no name for it.
+	BootUSB BootDevice = "usb"
 )
 
 // Identity is what the BMC knows of its machine. SKU may hold what the machine itself calls its

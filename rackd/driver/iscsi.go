@@ -132,6 +132,6 @@ func (t ISCSITarget) Same(other ISCSITarget) bool {
 
 // MediaBooter is implemented by management interfaces of machines for which a virtual drive is another boot device than a real one.
 type MediaBooter interface {
-	// SetMediaBoot makes the virtual drive of that type (cdrom, floppy) the boot device, and reads back.
+	// SetMediaBoot makes the virtual drive of that type (cdrom, floppy, usb) the boot device, and reads back.
 	SetMediaBoot(ctx context.Context, f Fence, n *node.Document, device BootDevice, persistent bool) error
 }

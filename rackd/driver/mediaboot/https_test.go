@@ -98,7 +98,7 @@ func TestInstanceMediaThatTheBMCCannotVerify(t *testing.T) {
 			k.Node.DriverInfo = map[string]any{fieldHTTPS: c.asks}
 			var given []string
 			if !c.deaf {
-				k.Hardware = withManagement(t, k, perKind{trusting{b, b, &given, nil}, map[string]error{drive: c.cd, slots[0].kind: c.stick}})
+				k.Hardware = withManagement(t, k, perKind{trusting{b, b, &given, nil}, map[string]error{cdSlot.kind: c.cd, stickSlot.kind: c.stick}})
 			}
 			err := VirtualMedia(fine).ReadyInstance(t.Context(), k)
 			if (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {

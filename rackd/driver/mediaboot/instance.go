@@ -16,6 +16,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/configdrive"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // What an instance without a disk has in the drives of its machine stays there for as long as it is deployed. It is a medium that rackds
@@ -110,6 +111,13 @@ func (i Interface) DesertedInstance(t *driver.Task) bool {
 
 // ReadyInstance implements driver.InstanceMediumMaker.
 func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
+	var boot slot
+	if i.by == byDrive && !volume.Boots(t.Node) {
+		var err error
+		if boot, err = bootSlotNow(ctx, t); err != nil {
+			return err
+		}
+	}
 	sum, second, err := i.readyDrive(ctx, t)
 	if err != nil {
 		return err
@@ -134,7 +142,7 @@ func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 	}
 	var kinds []string
 	if makes {
-		kinds = append(kinds, drive)
+		kinds = append(kinds, boot.kind)
 	}
 	if sum != "" {
 		kinds = append(kinds, second.kind)
@@ -159,77 +167,17 @@ func (i Interface) readyDrive(ctx context.Context, t *driver.Task) (sum string, 
 	if err != nil {
 		return "", slot{}, fmt.Errorf("node %s: the config drive: %w: %w", t.Node.Label(), err, driver.ErrInvalid)
 	}
-	if second, err = slotNow(ctx, t, configDrive); err != nil {
+	if second, err = secondSlotNow(ctx, t, configDrive); err != nil {
 		return "", slot{}, err
 	}
 	digest := sha256.Sum256(image)
 	return hex.EncodeToString(digest[:]), second, nil
 }
 
-// slot is a type of drives, with what BMCs call it.
-type slot struct {
-	kind  string
-	shown []string
-}
-
-// slots are those that a second medium goes into, the best first. It is an image of a disk.
-var slots = []slot{{"disk", []string{"USBStick", "disk"}}, {"floppy", []string{"Floppy", "floppy"}}}
-
 // second is a medium beside that which a machine boots from, for people: what it is, that which boots, and what to do without it.
 type second struct{ what, has, booted, instead string }
 
 var configDrive = second{"the config drive", "the instance has a config drive", "the instance", "Put the data into the instance's image, and deploy without configdrive"}
-
-// slotNow is slotOf for the drives as the BMC lists them now.
-func slotNow(ctx context.Context, t *driver.Task, of second) (slot, error) {
-	m, err := media(t)
-	if err != nil {
-		return slot{}, err
-	}
-	list, err := m.Media(ctx, t.Node)
-	if err != nil {
-		return slot{}, fmt.Errorf("node %s: look for a virtual drive for %s: %w", t.Node.Label(), of.what, err)
-	}
-	return slotOf(t, list, of)
-}
-
-// slotOf returns the type of drive for a second medium. A BMC that has none is refused. So is one whose only drive takes both: a CD is in
-// it that boots the machine.
-func slotOf(t *driver.Task, list []hardware.Media, of second) (slot, error) {
-	for _, s := range slots {
-		fits, both, cds := false, 0, 0
-		for _, d := range list {
-			fits = fits || isOf(d, s.shown)
-			if isOf(d, shownCD) {
-				cds++
-				if isOf(d, s.shown) {
-					both = 1
-				}
-			}
-		}
-		if fits && cds > both {
-			return s, nil
-		}
-	}
-	return slot{}, fmt.Errorf("node %s: %s, and its BMC has no second virtual drive, of a USB stick or a floppy, beside that which boots %s: its drives are: %s. %s: %w",
-		t.Node.Label(), of.has, of.booted, typesOf(list), of.instead, driver.ErrInvalid)
-}
-
-// typesOf names drives by their types, for people.
-func typesOf(list []hardware.Media) string {
-	var there []string
-	for _, d := range list {
-		there = append(there, strings.Join(d.Types, "/"))
-	}
-	return strings.Join(there, ", ")
-}
-
-func isOf(d hardware.Media, shown []string) bool {
-	return slices.ContainsFunc(d.Types, func(kind string) bool { return slices.Contains(shown, kind) })
-}
-
-// shownCD is what BMCs call the drive that machines boot from.
-var shownCD = []string{"CD", "DVD", drive}
 
 // whereInstance is the base URL at which the machine finds the instance's media: where it was told before, while a rackd lives there,
 // else at this rackd, or below the node's own base URL. here: this rackd serves them.
@@ -247,7 +195,7 @@ func (i Interface) whereInstance(t *driver.Task) (base string, live, here bool, 
 
 // serveInstance has the instance's media answer from now on, and tells the machine where they are. Those that are in their drives stay
 // there, for a machine may boot from them. boots: the machine boots from one of them.
-func (i Interface) serveInstance(ctx context.Context, t *driver.Task) (boots bool, err error) {
+func (i Interface) serveInstance(ctx context.Context, t *driver.Task, boot slot) (boots bool, err error) {
 	work, driveSum := i.InstanceMedia(t.Node, t.Facts)
 	load, makes := i.InstanceMedium(t.Node, t.Facts)
 	if work == "" {
@@ -284,6 +232,9 @@ func (i Interface) serveInstance(ctx context.Context, t *driver.Task) (boots boo
 		if err != nil {
 			return false, fmt.Errorf("node %s: the addresses of the instance's media: %w", t.Node.Label(), err)
 		}
+		if part == driver.InstanceBoot {
+			text = boot.address(text)
+		}
 		if part == driver.InstanceBoot && makes || part == driver.InstanceDrive && driveSum != "" {
 			stay = append(stay, text)
 		}
@@ -292,42 +243,48 @@ func (i Interface) serveInstance(ctx context.Context, t *driver.Task) (boots boo
 		return false, err
 	}
 	if driveSum != "" {
-		s, err := slotNow(ctx, t, configDrive)
+		s, err := secondSlotNow(ctx, t, configDrive)
 		if err != nil {
 			return false, err
 		}
-		if err := i.put(ctx, t, base, work, driver.InstanceDrive, s.kind); err != nil {
+		if err := i.put(ctx, t, base, work, driver.InstanceDrive, s); err != nil {
 			return false, err
 		}
 	}
 	if !makes {
 		return false, nil
 	}
-	return true, i.put(ctx, t, base, work, driver.InstanceBoot, drive)
+	return true, i.put(ctx, t, base, work, driver.InstanceBoot, boot)
 }
 
 // put tells the machine of one of the instance's media.
-func (i Interface) put(ctx context.Context, t *driver.Task, base, work string, part driver.InstancePart, kind string) error {
+func (i Interface) put(ctx context.Context, t *driver.Task, base, work string, part driver.InstancePart, into slot) error {
 	text, err := t.Media.InstanceURL(base, work, part)
 	if err != nil {
 		return fmt.Errorf("node %s: the instance's media: %w", t.Node.Label(), err)
 	}
-	if i.by == byHTTP {
+	switch {
+	case i.by == byHTTP:
 		h, can := t.Hardware.Management().(driver.HTTPBooter)
 		if !can {
 			return driver.Unsupported(t.Node, "management", "boot by HTTP")
 		}
 		err = driver.Settle(func() error { return h.SetHTTPBoot(ctx, t.Fence, t.Node, text, persists(t, true)) })
 		t.Keep()
-	} else {
+	case part == driver.InstanceBoot:
+		if err := i.trust(ctx, t, into.kind); err != nil {
+			return err
+		}
+		err = attach(ctx, t, into, into.address(text))
+	default:
 		var m driver.VirtualMedia
 		if m, err = media(t); err != nil {
 			return err
 		}
-		if err := i.trust(ctx, t, kind); err != nil {
+		if err := i.trust(ctx, t, into.kind); err != nil {
 			return err
 		}
-		err = driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, kind, text) })
+		err = driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, into.kind, text) })
 	}
 	if err != nil {
 		return err
@@ -350,9 +307,6 @@ func hostOf(base string) string {
 	return u.Host
 }
 
-// madeFor is in the addresses of all media that rackds serve for a node, as rackd/netboot/mediaweb names them.
-func madeFor(n *node.Document) string { return "/media/" + n.UUID + "/" }
-
 // takeOutInstance takes what rackds have served of the node's instances out of the drives, but for some. What others have put in stays.
 func (i Interface) takeOutInstance(ctx context.Context, t *driver.Task, stay ...string) error {
 	if i.by == byHTTP || t.Node.InstanceFiles[node.FileMedium] == "" && instancefiles.Of(t.Node, t.Facts)[node.FileMedium] == "" {
@@ -365,8 +319,8 @@ func (i Interface) takeOutInstance(ctx context.Context, t *driver.Task, stay ...
 	ours := func(image string) bool {
 		return strings.Contains(image, madeFor(t.Node)) && !slices.Contains(stay, image)
 	}
-	for _, kind := range []string{drive, slots[0].kind, slots[1].kind} {
-		err := driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, kind, ours) })
+	for _, s := range allSlots {
+		err := driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, s.kind, ours) })
 		if err != nil && !errors.Is(err, driver.ErrUnsupported) {
 			return err
 		}
@@ -394,7 +348,7 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		if live || !makes {
 			return nil
 		}
-		if err := i.put(ctx, t, at, work, driver.InstanceBoot, ""); err != nil {
+		if err := i.put(ctx, t, at, work, driver.InstanceBoot, slot{}); err != nil {
 			return err
 		}
 		return instancefiles.NoteMediumAt(t, at)
@@ -408,7 +362,7 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		return fmt.Errorf("node %s: look for the instance's media in the virtual drives: %w", t.Node.Label(), err)
 	}
 	if driveSum != "" {
-		s, err := slotOf(t, list, configDrive)
+		s, err := secondSlotOf(t, list, configDrive)
 		if err != nil {
 			return err
 		}
@@ -417,7 +371,11 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		}
 	}
 	if makes {
-		if err := i.putMissing(ctx, t, list, at, work, driver.InstanceBoot, slot{drive, shownCD}); err != nil {
+		s, err := bootSlotOf(t, list)
+		if err != nil {
+			return err
+		}
+		if err := i.putMissing(ctx, t, list, at, work, driver.InstanceBoot, s); err != nil {
 			return err
 		}
 	}
@@ -430,20 +388,23 @@ func (i Interface) putMissing(ctx context.Context, t *driver.Task, list []hardwa
 	if err != nil {
 		return fmt.Errorf("node %s: the addresses of the instance's media: %w", t.Node.Label(), err)
 	}
-	if !missing(t.Node, list, s.shown, at, text) {
+	if part == driver.InstanceBoot {
+		text = s.address(text)
+	}
+	if !missing(t.Node, list, s, at, text) {
 		return nil
 	}
-	return i.put(ctx, t, at, work, part, s.kind)
+	return i.put(ctx, t, at, work, part, s)
 }
 
 // missing reports whether drives of a type lack one of the instance's media, which is at text, below at. Where all that are full hold what
 // others have put in, that stays. A ramdisk's medium of rackd's that was left there, or one by a code of before, answers no more.
-func missing(n *node.Document, list []hardware.Media, shown []string, at, text string) bool {
+func missing(n *node.Document, list []hardware.Media, s slot, at, text string) bool {
 	others, ended := false, false
 	path := text[max(strings.Index(text, madeFor(n)), 0):]
 	for _, d := range list {
 		switch {
-		case !isOf(d, shown) || !d.Inserted:
+		case !s.fits(d) || !d.Inserted:
 		case strings.HasPrefix(d.Image, strings.TrimRight(at, "/")) && strings.Contains(d.Image, path):
 			return false
 		case strings.Contains(d.Image, madeFor(n)):

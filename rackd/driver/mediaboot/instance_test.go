@@ -223,6 +223,8 @@ func TestInstanceMediaRefused(t *testing.T) {
 		"no second drive":            {info: ownFiles(), drive: "yes", types: []string{"CD/DVD"}, flow: true, says: "no second virtual drive"},
 		"one drive for all":          {info: ownFiles(), drive: "yes", types: []string{"CD/USBStick"}, flow: true, says: "no second virtual drive"},
 		"an image, no second drive":  {info: map[string]any{"boot_iso": instanceISO}, drive: "yes", types: []string{"CD"}, flow: true, says: "its drives are: CD"},
+		"one stick for two":          {info: ownFiles(), drive: "yes", types: []string{"USBStick"}, flow: true, says: "no second virtual drive"},
+		"one stick, an image":        {info: map[string]any{"boot_iso": instanceISO}, drive: "yes", types: []string{"USBStick"}, flow: true, says: "its drives are: USBStick"},
 		"no drive without the need":  {info: ownFiles(), types: []string{"CD"}},
 		"a config drive that is not": {info: ownFiles(), drive: "bm9uZQ==", types: small, flow: true, says: "gzip"},
 		"files that are too large":   {info: ownFiles(), types: small, flow: true, wrong: fmt.Errorf("too large for a CD: %w", driver.ErrInvalid), says: "too large for a CD"},

@@ -36,9 +36,13 @@ func (i Interface) MediumLack(ctx context.Context, t *driver.Task) (driver.Lack,
 		read, here = t.Media.Reading(), at == t.Media.Base() || at == t.Media.TLSBase()
 	}
 	sure := read.Known && read.Bytes < max(read.Needs, 1)
-	mine, drives, full := ours(t), []string(nil), false
+	boot, err := bootSlotOf(t, list)
+	if err != nil {
+		return driver.Lack{}, nil // it shows nothing that a machine boots from, and has never shown the medium
+	}
+	mine, seconds, drives, full := ours(t), secondMedium(t), []string(nil), false
 	for _, d := range list {
-		if !isOf(d, shownCD) {
+		if !boot.fits(d) || d.Inserted && seconds(d.Image) {
 			continue
 		}
 		name := strings.Join(d.Types, "/")

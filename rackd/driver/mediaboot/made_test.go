@@ -198,7 +198,7 @@ func TestAMediumOfAPredecessorIsTakenOut(t *testing.T) {
 	k.Media = &server{}
 	m := k.Hardware.Management().(driver.VirtualMedia)
 	for image, stays := range map[string]bool{"http://192.0.2.4:8080/media/pre/secret/boot.iso": false, "http://192.0.2.4:8080/media/other/secret/boot.iso": true} {
-		if err := m.AttachMedia(t.Context(), k.Fence, k.Node, drive, image); err != nil {
+		if err := m.AttachMedia(t.Context(), k.Fence, k.Node, "cdrom", image); err != nil {
 			t.Fatal(err)
 		}
 		if err := VirtualMedia(fine).CleanUpRamdisk(t.Context(), k); err != nil {
@@ -222,7 +222,7 @@ func TestFirmwareLoadsByTLS(t *testing.T) {
 		case "external":
 			k.Node.DriverInfo = map[string]any{fieldExternal: "http://e"}
 		}
-		if got, err := i.image(t.Context(), k); err != nil || got != want || !strings.HasPrefix(got, k.Facts[factAt]) {
+		if got, err := i.image(t.Context(), k, cdSlot); err != nil || got != want || !strings.HasPrefix(got, k.Facts[factAt]) {
 			t.Errorf("%s: %q at %q, %v, want %q", by, got, k.Facts[factAt], err, want)
 		}
 	}

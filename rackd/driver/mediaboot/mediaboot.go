@@ -39,12 +39,6 @@ const (
 	fieldInstance  = "boot_iso"
 )
 
-// drive is the type of drive that images go into, and bootDrive the boot device.
-const (
-	drive     = "cdrom"
-	bootDrive = driver.BootDevice("cdrom")
-)
-
 // httpDevice is the boot device of an image that firmware loads, as a node's document has it.
 const httpDevice = "uefihttp"
 
@@ -246,7 +240,14 @@ func (Interface) Deserted(t *driver.Task) bool {
 
 // PrepareRamdisk makes the next boot one from the ramdisk's image.
 func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
-	text, err := i.image(ctx, t)
+	var boot slot
+	if i.by == byDrive {
+		var err error
+		if boot, err = bootSlotNow(ctx, t); err != nil {
+			return err
+		}
+	}
+	text, err := i.image(ctx, t, boot)
 	if err != nil {
 		return err
 	}
@@ -267,15 +268,15 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	if err := i.insertParameters(ctx, t, second); err != nil {
 		return err
 	}
-	if err := insert(ctx, t, text); err != nil {
+	if err := insert(ctx, t, boot, text); err != nil {
 		return err
 	}
-	remember(ctx, t, text)
-	return device(ctx, t, bootDrive, false)
+	remember(ctx, t, boot, text)
+	return device(ctx, t, boot.device, false)
 }
 
-// image returns the URL of the ramdisk's image: the node's own, or one that is made here from now on.
-func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
+// image returns the URL of the ramdisk's image for that drive: the node's own, or one that is made here from now on.
+func (i Interface) image(ctx context.Context, t *driver.Task, boot slot) (string, error) {
 	delete(t.Facts, factAt)
 	field := ready(t.Node)
 	if text := t.Node.DriverString(field); text != "" {
@@ -294,7 +295,7 @@ func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := i.trust(ctx, t, drive); err != nil {
+	if err := i.trust(ctx, t, boot.kind); err != nil {
 		return "", err
 	}
 	text, err := t.Media.Publish(base)
@@ -302,7 +303,7 @@ func (i Interface) image(ctx context.Context, t *driver.Task) (string, error) {
 		return "", err
 	}
 	t.Facts[factAt] = base
-	return text, nil
+	return boot.address(text), nil
 }
 
 // CleanUpRamdisk takes the ramdisk's image out. What an operator has put in stays.
@@ -324,11 +325,14 @@ func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 		return err
 	}
 	failed := i.takeOutParameters(ctx, t)
-	err = driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, drive, ours(t)) })
-	if errors.Is(err, driver.ErrUnsupported) && t.Facts[factImages] == "" {
-		err = nil // nothing was ever inserted
+	for _, s := range bootSlots {
+		err := driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, s.kind, ours(t)) })
+		if errors.Is(err, driver.ErrUnsupported) && t.Facts[factImages] == "" {
+			err = nil // nothing was ever inserted
+		}
+		failed = errors.Join(failed, err)
 	}
-	return errors.Join(failed, err)
+	return failed
 }
 
 // PrepareInstance makes the machine boot the instance's image, or its disk, from now on.
@@ -347,7 +351,14 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	if err := volume.ClearFirmware(ctx, t); err != nil {
 		return err
 	}
-	boots, err := i.serveInstance(ctx, t)
+	var boot slot
+	if i.by == byDrive && i.InstanceOnMedium(t.Node, t.Facts) {
+		var err error
+		if boot, err = bootSlotNow(ctx, t); err != nil {
+			return err
+		}
+	}
+	boots, err := i.serveInstance(ctx, t, boot)
 	text := t.Node.InstanceString(fieldInstance)
 	switch {
 	case err != nil:
@@ -355,7 +366,7 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	case boots && i.by == byHTTP:
 		return nil
 	case boots:
-		return device(ctx, t, bootDrive, true)
+		return device(ctx, t, boot.device, true)
 	case text != "" && i.by == byHTTP:
 		return load(ctx, t, text, true)
 	case text != "":
@@ -364,10 +375,10 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 				return fmt.Errorf("node %s: instance_info %s: the BMC is not told to read it: its %w: %w", t.Node.Label(), fieldInstance, err, driver.ErrInvalid)
 			}
 		}
-		if err := insert(ctx, t, text); err != nil {
+		if err := insert(ctx, t, boot, text); err != nil {
 			return err
 		}
-		return device(ctx, t, bootDrive, true)
+		return device(ctx, t, boot.device, true)
 	case i.by == byDrive:
 		if err := eject(ctx, t); err != nil {
 			return err
@@ -408,7 +419,7 @@ func (i Interface) bootsOther(t *driver.Task) bool {
 	if work, _ := i.InstanceMedia(t.Node, t.Facts); work != "" || volume.Boots(t.Node) || t.Node.InstanceString(fieldInstance) != "" {
 		return true
 	}
-	return slices.Contains([]string{string(bootDrive), httpDevice, string(driver.BootISCSI)}, t.Node.BootSet)
+	return slices.Contains([]string{string(cdSlot.device), string(stickSlot.device), httpDevice, string(driver.BootISCSI)}, t.Node.BootSet)
 }
 
 // load has the firmware load an image by HTTP.
@@ -428,33 +439,14 @@ func load(ctx context.Context, t *driver.Task, text string, persistent bool) err
 	return tell(t, "HTTP boot", "the firmware loads ", text)
 }
 
-func insert(ctx context.Context, t *driver.Task, text string) error {
+func insert(ctx context.Context, t *driver.Task, boot slot, text string) error {
 	if err := check(t.Node, "the image to boot", text); err != nil {
 		return err
 	}
-	m, err := media(t)
-	if err != nil {
+	if err := attach(ctx, t, boot, text); err != nil {
 		return err
 	}
-	// An image that is in the drive already is left there, so a write of which the
-	// outcome is unknown may be made again.
-	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, drive, text) }); err != nil {
-		return withoutCD(ctx, t, m, err)
-	}
 	return tell(t, "virtual media", "the BMC shows ", text)
-}
-
-// withoutCD says of a refusal by a BMC that has drives, and none of a CD, what is missing.
-func withoutCD(ctx context.Context, t *driver.Task, m driver.VirtualMedia, refused error) error {
-	if !errors.Is(refused, driver.ErrUnsupported) {
-		return refused
-	}
-	list, err := m.Media(ctx, t.Node)
-	if err != nil || len(list) == 0 || slices.ContainsFunc(list, func(d hardware.Media) bool { return isOf(d, shownCD) }) {
-		return refused
-	}
-	return fmt.Errorf("node %s: its BMC has no virtual drive of a CD, and rackd has machines boot images from such a drive alone: its drives are: %s. Choose a boot interface that needs none, such as ipxe, http or redfish-https: %w",
-		t.Node.Label(), typesOf(list), refused)
 }
 
 // tell tells people of an image. Who is allowed to read it may stand in its URL: of a node's own in user and query, of one that is
@@ -472,12 +464,17 @@ func tell(t *driver.Task, phase, what, text string) error {
 	return nil
 }
 
+// eject empties the drives that the machine would boot from. A BMC that has none has nothing to eject.
 func eject(ctx context.Context, t *driver.Task) error {
-	m, err := media(t)
+	m, list, err := listed(ctx, t)
 	if err != nil {
 		return err
 	}
-	return driver.Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{drive}) })
+	boot, err := bootSlotOf(t, list)
+	if err != nil || !slices.ContainsFunc(list, func(d hardware.Media) bool { return d.Inserted && boot.fits(d) }) {
+		return nil
+	}
+	return driver.Settle(func() error { return m.DetachMedia(ctx, t.Fence, t.Node, []string{boot.kind}) })
 }
 
 func media(t *driver.Task) (driver.VirtualMedia, error) {
@@ -493,7 +490,7 @@ func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent
 	persistent = persists(t, persistent)
 	defer t.Keep()
 	set := t.Hardware.Management().SetBootDevice
-	if m, own := t.Hardware.Management().(driver.MediaBooter); own && d == bootDrive {
+	if m, own := t.Hardware.Management().(driver.MediaBooter); own && (d == cdSlot.device || d == stickSlot.device) {
 		set = m.SetMediaBoot
 	}
 	err := driver.Settle(func() error { return set(ctx, t.Fence, t.Node, d, persistent) })

@@ -269,7 +269,7 @@ func TestOnlyTheRamdisksImageIsTakenOut(t *testing.T) {
 				}
 			}
 			if c.shows != "" && c.shows != rewritten {
-				if err := m.AttachMedia(t.Context(), k.Fence, k.Node, drive, c.shows); err != nil {
+				if err := m.AttachMedia(t.Context(), k.Fence, k.Node, "cdrom", c.shows); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -16,12 +16,12 @@ import (
 const factImages = "media_images"
 
 // remember notes under which names the BMC may show the image that was inserted: under its URL, or as the BMC rewrites it.
-func remember(ctx context.Context, t *driver.Task, inserted string) {
+func remember(ctx context.Context, t *driver.Task, boot slot, inserted string) {
 	names := []string{digest(inserted)}
 	delete(t.Facts, factShown)
 	delete(t.Facts, factUnread)
 	if m, err := media(t); err == nil {
-		other, shown := rewritten(ctx, t, m, inserted)
+		other, shown := rewritten(ctx, t, m, boot, inserted)
 		names = append(names, other...)
 		t.Facts[factShown] = shown
 	}
@@ -30,16 +30,17 @@ func remember(ctx context.Context, t *driver.Task, inserted string) {
 
 // rewritten is the digest of how the BMC shows the image under another name than its URL. Where several drives hold
 // such an image it is not known which is meant, and there is none. shown is what factShown is to say.
-func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, inserted string) (names []string, shown string) {
+func rewritten(ctx context.Context, t *driver.Task, m driver.VirtualMedia, boot slot, inserted string) (names []string, shown string) {
 	list, err := m.Media(ctx, t.Node)
 	if err != nil {
 		return nil, ""
 	}
+	seconds := secondMedium(t)
 	for _, d := range list {
 		switch {
-		case d.Image == inserted && inserted != "" && isOf(d, shownCD):
+		case d.Image == inserted && inserted != "" && boot.fits(d):
 			return nil, shownByName
-		case !d.Inserted || !isOf(d, shownCD):
+		case !d.Inserted || !boot.fits(d) || seconds(d.Image):
 		default:
 			names = append(names, digest(d.Image))
 		}

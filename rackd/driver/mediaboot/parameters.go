@@ -72,7 +72,7 @@ func (i Interface) parametersSlot(ctx context.Context, t *driver.Task) (slot, er
 	if t.Media == nil {
 		return slot{}, fmt.Errorf("node %s: driver_info %s is true, and this rackd serves no media: remove the field: %w", t.Node.Label(), fieldRemovable, driver.ErrInvalid)
 	}
-	return slotNow(ctx, t, parametersMedium)
+	return secondSlotNow(ctx, t, parametersMedium)
 }
 
 // insertParameters puts the second medium of this boot into its drive. That of a boot before gives way.
@@ -105,7 +105,7 @@ func (i Interface) insertParameters(ctx context.Context, t *driver.Task, into sl
 	}
 	if list, err := m.Media(ctx, t.Node); err == nil && len(list) == len(before) { // a BMC may show it under a name of its own
 		for at, d := range list {
-			if isOf(d, into.shown) && d.Inserted && d.Image != text && d.Image != before[at].Image {
+			if into.fits(d) && d.Inserted && d.Image != text && d.Image != before[at].Image {
 				t.Facts[factParameters] += " " + digest(d.Image)
 			}
 		}
@@ -131,7 +131,7 @@ func (i Interface) takeOutParameters(ctx context.Context, t *driver.Task) error 
 	meant := func(image string) bool {
 		return strings.Contains(image, madeFor(t.Node)) && strings.HasSuffix(image, "/parameters.img") || slices.Contains(known, digest(image))
 	}
-	for _, s := range slots {
+	for _, s := range secondSlots {
 		err := driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, s.kind, meant) })
 		if err != nil && !errors.Is(err, driver.ErrUnsupported) {
 			return err

@@ -116,17 +116,3 @@ func TestWhoIsToldParameters(t *testing.T) {
 		}
 	}
 }
-
-// A BMC that shows images as USB sticks alone boots no ramdisk, and the error says which drives it has. The machine is not touched.
-func TestNoDriveOfACD(t *testing.T) {
-	for _, types := range [][]string{{"USBStick"}, {"USBStick", "Floppy"}} {
-		_, k, b, _ := instanceTask(t, nil, "", types...)
-		err := VirtualMedia(fine).PrepareRamdisk(t.Context(), k)
-		if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "no virtual drive of a CD") || !strings.Contains(err.Error(), "its drives are: "+strings.Join(types, ", ")+".") {
-			t.Errorf("%v: %v", types, err)
-		}
-		if len(b.writes) != 0 {
-			t.Errorf("%v: writes %q", types, b.writes)
-		}
-	}
-}

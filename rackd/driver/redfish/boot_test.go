@@ -47,6 +47,8 @@ func TestBootOverrideAsFirmwaresWantIt(t *testing.T) {
 		"a virtual CD of Supermicro": {"Supermicro", func(m *model) {
 			m.boot()["BootSourceOverrideTarget@Redfish.AllowableValues"] = []any{"Cd", "UsbCd"}
 		}, "cdrom", []string{system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"UsbCd"}}`}},
+		"a USB stick": {"Contoso", func(m *model) { m.boot()["BootSourceOverrideTarget@Redfish.AllowableValues"] = []any{"Usb", "UsbCd"} }, driver.BootUSB,
+			[]string{system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Usb"}}`}},
 		"a name of before": {"Contoso", func(m *model) { m.boot()["BootSourceOverrideTarget@Redfish.AllowableValues"] = []any{"CD/DVD"} }, "cdrom",
 			[]string{system + `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"CD/DVD"}}`}},
 		"AMI wants a tag": {"AMI", nil, driver.BootPXE,

@@ -49,6 +49,7 @@ var bootTargets = map[string][]redfish.BootSourceOverrideTarget{
 	"pxe":      {redfish.PxeBootSourceOverrideTarget},
 	"disk":     {redfish.HddBootSourceOverrideTarget},
 	"cdrom":    {redfish.CdBootSourceOverrideTarget, "CD/DVD", usbCDTarget}, // Supermicro X10 3.x: CD/DVD
+	"usb":      {redfish.UsbBootSourceOverrideTarget},
 	"bios":     {redfish.BiosSetupBootSourceOverrideTarget},
 	"floppy":   {redfish.FloppyBootSourceOverrideTarget, "FloppyRemovableMedia"}, // Supermicro X10 3.x
 	"safe":     {redfish.DiagsBootSourceOverrideTarget},

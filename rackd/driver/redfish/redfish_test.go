@@ -91,6 +91,9 @@ func TestSetBootDeviceWritesOnlyWhatDiffers(t *testing.T) {
 	if err := d.SetBootDevice(t.Context(), f, n, "floppy", true); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("floppy: %v, want ErrUnsupported", err)
 	}
+	if err := d.SetBootDevice(t.Context(), f, n, driver.BootUSB, true); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "not from Usb") {
+		t.Errorf("a USB stick: %v, want ErrUnsupported", err)
+	}
 	if id, err := d.Identity(t.Context(), n); err != nil || id != (driver.Identity{UUID: "uu-id", Manufacturer: "Maker", Model: "M1", Serial: "S1", SKU: "TAG7"}) {
 		t.Errorf("identity %+v, %v", id, err)
 	}

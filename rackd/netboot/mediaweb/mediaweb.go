@@ -1,12 +1,13 @@
 // Package mediaweb serves the media that ramdisks and instances boot from, over HTTP, to BMCs and to firmware:
 //
 //	GET /media/{node}/{code}/boot.iso         the bootable image of one boot, or of an instance; HEAD, and ranges of bytes
+//	GET /media/{node}/{code}/boot.img         the same, for a BMC that shows it as a USB stick
 //	GET /media/{node}/{code}/configdrive.img  the config drive of an instance
 //	GET /media/{node}/{code}/parameters.img   the parameters of one boot, for a ramdisk in a node's own image
 //
 // It may import protocol, rackd/bootmedium, rackd/paramdisk, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles,
 // rackd/netboot/ipxescript and rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404,
-// which tells nothing of the node. The address ends in .iso and has no query, because BMCs refuse others. Invariants: an image is
+// which tells nothing of the node. The address ends in .iso, or of a disk's in .img, and has no query, because BMCs refuse others. Invariants: an image is
 // put together for each request, and is never whole in memory; all requests of one boot get it from the same files, while these are
 // held. When the boot is over, so is its address.
 package mediaweb
@@ -92,6 +93,7 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/configdrive.img", w.serveDrive)
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/parameters.img", w.serveParameters)
 	mux.HandleFunc("GET "+Prefix+"{node}/{code}/boot.iso", w.serve)
+	mux.HandleFunc("GET "+Prefix+"{node}/{code}/boot.img", w.serve)
 	return mux
 }
 

@@ -135,6 +135,9 @@ func TestMediumIsServed(t *testing.T) {
 	if w.open != 2 || len(w.seen) != 1 || w.seen[0] != "52:54:00:00:00:01 medium" {
 		t.Errorf("%d files are open; the journal has %q", w.open, w.seen)
 	}
+	if stick, disk := get(t, http.MethodGet, strings.TrimSuffix(url, ".iso")+".img", ""); stick.StatusCode != 200 || !bytes.Equal(disk, body) {
+		t.Errorf("for a USB stick: %d, %d bytes of %d", stick.StatusCode, len(disk), len(body))
+	}
 }
 
 // A wrong code, another node, a boot that is over: nothing is there.
