@@ -1,5 +1,5 @@
-// Package bootmedium lays out the CD image that one boot of a ramdisk starts from: kernel, ramdisk, boot loader and the
-// parameters of that boot. UEFI and BIOS start from the same image.
+// Package bootmedium lays out the image that one boot of a ramdisk starts from: kernel, ramdisk, boot loader and the
+// parameters of that boot. UEFI and BIOS start from the same image, shown as a CD or as a USB stick.
 //
 // It imports nothing of the project. Invariants: an image is made for each request and is never written anywhere. Kernel,
 // ramdisk and boot loader stay in their files, of which the image shows the bytes (Image.ReadAt). What differs from boot
@@ -7,8 +7,8 @@
 //
 // The boot loader is GRUB, because Debian keeps it, and because one configuration serves both firmwares. UEFI finds it on
 // a FAT volume, to which the boot catalogue (El Torito 1.0) and a partition table point: some BMCs show media as a CD,
-// some as a USB stick. Per-boot files reach the agent in a second archive behind the ramdisk. So no driver for the drive is
-// needed, and the medium may be gone once the kernel runs.
+// some as a USB stick. A BIOS starts GRUB's image by the catalogue, or by a boot sector. Per-boot files reach the agent in a
+// second archive behind the ramdisk. So no driver for the drive is needed, and the medium may be gone once the kernel runs.
 package bootmedium
 
 import (

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// As a disk, a stick has one partition, which is active. sfdisk finds it, fsck.fat finds nothing wrong there, and mtools finds the boot loader.
+// As a disk, a stick has one partition, which is active. sfdisk finds it, fsck.fat nothing wrong there, and mtools the boot loader.
 func TestAStickIsADisk(t *testing.T) {
 	path, _, _, loader := written(t)
 	var found struct {
@@ -44,6 +46,34 @@ func TestAStickIsADisk(t *testing.T) {
 	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, loader) {
 		t.Errorf("mcopy reads %d bytes of %d of the boot loader, %v", len(got), len(loader), err)
 	}
+}
+
+// A host whose GRUB lacks the boot sector makes no images for BIOS, and says which file is missing.
+func TestAHostWithoutTheBootSector(t *testing.T) {
+	if _, err := exec.LookPath("grub-mkimage"); err != nil {
+		t.Skip(err)
+	}
+	root := t.TempDir()
+	modules := filepath.Join(root, biosFolder)
+	if err := os.MkdirAll(modules, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(modules, "cdboot.img"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says := func(what string) {
+		t.Helper()
+		l := findLoader(t.Context(), root)
+		defer l.Close()
+		if err := l.Problem(BIOS); err == nil || !strings.Contains(err.Error(), hybridFile) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "grub-pc-bin") {
+			t.Errorf("it says %v, and not %q", err, what)
+		}
+	}
+	says("no such file")
+	if err := os.WriteFile(filepath.Join(modules, hybridFile), random(100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says("has 100 bytes")
 }
 
 // The boot sector is GRUB's, but for the place of what it loads. That is GRUB's image, which knows where its rest is.

@@ -11,8 +11,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A BMC has virtual drives of a CD, of a USB stick and of a floppy, or of some of them. Machines boot from a CD, else from a stick. A second
-// medium is an image of a disk, and goes into a drive that is not the one which the machine boots from.
+// A BMC has virtual drives of a CD, of a USB stick and of a floppy, or of some of them. Machines boot from a CD, else from a stick. A
+// second medium is an image of a disk, and goes into another drive than the one which the machine boots from.
 
 // slot is a type of drives, with what BMCs call it. device is set for a machine that boots from it.
 type slot struct {

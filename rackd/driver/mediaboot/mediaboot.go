@@ -1,6 +1,6 @@
-// Package mediaboot is the boot interfaces whose ramdisk is an image of a CD: redfish-virtual-media, where the BMC shows it
-// to its machine as a CD, and redfish-https, where the machine's UEFI firmware loads it by HTTP. Drivers of vendors have them
-// under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
+// Package mediaboot is the boot interfaces whose ramdisk is an image of a CD. With redfish-virtual-media the BMC shows it to its
+// machine as a CD or as a USB stick. With redfish-https the machine's UEFI firmware loads it by HTTP. Drivers of vendors have
+// them under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
 // rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
@@ -81,7 +81,7 @@ func (Interface) Properties() map[string]string {
 	all[fieldRescue] = "The same as " + ownramdisk.ImageField + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
 	all[fieldExternal] = "Base URL (http or https) at which the BMC reaches rackd's web server, where that is another than the rack's: of a proxy or balancer. Default: rackd's own address, by TLS for firmware where rackd has --https-certificate. Optional."
 	all[fieldHTTPS] = "true or verify: the BMC loads the images that rackd makes by https, from rackd's --https-port. With verify its drives are told to verify the server, and are given rackd's certificate; a BMC that cannot is refused. Default: by http. Optional."
-	all[fieldRemovable] = "With " + ownramdisk.ImageField + " or " + fieldRescue + " alone. true: the parameters of each boot are on a second medium: a floppy disk with the label ir-vfd-dev and the file parameters.txt. It goes into the BMC's virtual drive of a USB stick, else of a floppy. The image's own kernel parameters have to hold boot_method=vmedia. Optional."
+	all[fieldRemovable] = "With " + ownramdisk.ImageField + " or " + fieldRescue + " alone. true: the parameters of each boot are on a second medium: a floppy disk with the label ir-vfd-dev and the file parameters.txt. It goes into the BMC's virtual drive of a USB stick, else of a floppy, which is another than that which the machine boots from. The image's own kernel parameters have to hold boot_method=vmedia. Optional."
 	all[fieldFloppy] = "The former name of " + fieldRemovable + ". Optional."
 	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
 	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +

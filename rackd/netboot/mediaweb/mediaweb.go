@@ -7,9 +7,9 @@
 //
 // It may import protocol, rackd/bootmedium, rackd/paramdisk, rackd/bootorder, rackd/netboot, rackd/netboot/bootfiles,
 // rackd/netboot/ipxescript and rackd/strangers. BMCs have no credentials, so that the code is one: who asks with another gets 404,
-// which tells nothing of the node. The address ends in .iso, or of a disk's in .img, and has no query, because BMCs refuse others. Invariants: an image is
-// put together for each request, and is never whole in memory; all requests of one boot get it from the same files, while these are
-// held. When the boot is over, so is its address.
+// which tells nothing of the node. The address ends in .iso, or that of a disk in .img, and has no query: BMCs refuse others.
+// Invariants: an image is put together for each request, and is never whole in memory; all requests of one boot get it from the
+// same files, while these are held. When the boot is over, so is its address.
 package mediaweb
 
 import (
