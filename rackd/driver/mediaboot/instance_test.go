@@ -1,6 +1,7 @@
 package mediaboot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type bmc struct {
 	types  []string // of each drive, divided by slashes
 	in     map[int]string
 	writes []string
+	shows  map[string]string // other names of images
 }
 
 func (b *bmc) Media(context.Context, *node.Document) (list []hardware.Media, err error) {
@@ -66,7 +68,7 @@ func (b *bmc) AttachMedia(_ context.Context, f driver.Fence, _ *node.Document, k
 			return nil
 		}
 	}
-	b.in[to], b.writes = url, append(b.writes, "insert "+kind+" "+url)
+	b.in[to], b.writes = cmp.Or(b.shows[url], url), append(b.writes, "insert "+kind+" "+url)
 	return f.Check()
 }
 

@@ -195,3 +195,34 @@ func TestAnInstanceFromAStick(t *testing.T) {
 		t.Errorf("its own image, at its end: the drives hold %v, and the machine boots %q: %v", b.in, boots.device(), err)
 	}
 }
+
+// A machine that was told to boot from a stick at each start, by an instance that is no more, boots its disk after the undeploy.
+func TestAStickIsNoBootDeviceAfterItsInstance(t *testing.T) {
+	k, _, boots := onSticks(t, nil, "", "USBStick")
+	k.Node.BootSet = string(driver.BootUSB)
+	if err := VirtualMedia(fine).CleanUpInstance(t.Context(), k); err != nil || boots.device() != "disk for good" {
+		t.Errorf("it boots %q: %v", boots.device(), err)
+	}
+}
+
+// A BMC may show the image that boots under a name of its own. Beside the second medium it is known by that, missed, and taken out.
+func TestAStickUnderAnotherName(t *testing.T) {
+	i := VirtualMedia(fine)
+	k, b, _ := onSticks(t, nil, "", "USBStick", "USBStick")
+	k.Node.DriverInfo = map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}
+	b.shows = map[string]string{ramdiskISO: "stick"}
+	if err := i.PrepareRamdisk(t.Context(), k); err != nil || b.in[1] != "stick" {
+		t.Fatalf("the drives hold %v, %v", b.in, err)
+	}
+	if lack, err := i.MediumLack(t.Context(), k); err != nil || lack.Why != "" {
+		t.Errorf("%+v, %v", lack, err)
+	}
+	b.in[1] = "http://o/tools.img"
+	if lack, err := i.MediumLack(t.Context(), k); err != nil || !strings.Contains(lack.Why, "USBStick (another image)") {
+		t.Errorf("replaced: %+v, %v", lack, err)
+	}
+	b.in[1] = "stick"
+	if err := i.CleanUpRamdisk(t.Context(), k); err != nil || len(b.in) != 0 {
+		t.Errorf("the drives hold %v at the end, %v", b.in, err)
+	}
+}
