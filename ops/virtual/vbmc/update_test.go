@@ -59,7 +59,7 @@ func orderUpdate(t *testing.T, c *gofish.APIClient, uri string) error {
 	t.Helper()
 	s, err := c.Service.UpdateService()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	return s.SimpleUpdate(&redfish.SimpleUpdateParameters{ImageURI: uri, TransferProtocol: redfish.HTTPTransferProtocolType})
 }
