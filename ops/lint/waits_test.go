@@ -237,6 +237,7 @@ var waiting = map[string]string{
 	"rackd/netboot/dhcp/serve6.go Serve receives":                            members,
 	"rackd/netboot/dhcp/serve.go serve (net.PacketConn).ReadFrom":            life,
 	"rackd/netboot/dhcp/serve.go serve receives":                             members,
+	"rackd/netboot/relisten/relisten.go ReadFrom (net.PacketConn).ReadFrom":  life,
 	"rackd/netboot/routeradv/routeradv.go Serve receives":                    members,
 	"rackd/netboot/routeradv/routeradv.go Serve sends":                       room,
 	"rackd/netboot/routeradv/routeradv.go listen selects":                    life,

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ironyard/ironyard/rackd/agentdoor"
@@ -89,7 +87,7 @@ func (r *rackd) listen(ctx context.Context) (l listeners, err error) {
 // solicited hears router solicitations on an interface; nil where it cannot. Machines boot without it, and wait: it is no reason to
 // serve none.
 func (r *rackd) solicited(on string) routeradv.Link {
-	link, err := routeradv.Listen(on)
+	link, err := routeradv.Listen(on, r.cfg.Log)
 	if err != nil {
 		r.cfg.Log.Warn("IPv6 router solicitations are not answered, so iPXE waits 16 s for a router at each boot, and asks no DHCPv6; give rackd CAP_NET_RAW, or --no-router-advertisements", "interface", on, "error", err)
 		return nil
@@ -110,7 +108,7 @@ func (r *rackd) listenFurther(l *listeners, n Network) error {
 	if err != nil {
 		return err
 	}
-	conn, err := server4.NewIPv4UDPConn(n.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort})
+	conn, err := dhcp.Listen(n.Interface, r.cfg.Log)
 	if err != nil {
 		return fmt.Errorf("listen for DHCP on %s: %w", n.Interface, err)
 	}
@@ -146,7 +144,7 @@ func (r *rackd) listenDHCP(ctx context.Context, l *listeners) (err error) {
 		return err
 	}
 	if dhcp.Mode(k.DHCP) != dhcp.Off {
-		if l.dhcp, err = server4.NewIPv4UDPConn(k.Interface, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort}); err != nil {
+		if l.dhcp, err = dhcp.Listen(k.Interface, r.cfg.Log); err != nil {
 			return fmt.Errorf("listen for DHCP on %s: %w", k.Interface, err)
 		}
 	}
@@ -168,7 +166,7 @@ func (r *rackd) listenDHCP6(l *listeners) (err error) {
 		return err
 	}
 	if dhcp.Mode(k.DHCP6) != dhcp.Off {
-		if l.dhcp6, err = dhcp.Listen6(k.Interface); err != nil {
+		if l.dhcp6, err = dhcp.Listen6(k.Interface, r.cfg.Log); err != nil {
 			return fmt.Errorf("listen for DHCPv6 on %s: %w", k.Interface, err)
 		}
 	}

@@ -34,11 +34,11 @@ func (w *world) serve6(files *bootfiles.Files) {
 		t.Fatal(err)
 	}
 	w.dhcp6 = d
-	on547, err := dhcp.Listen6(bridge)
+	on547, err := dhcp.Listen6(bridge, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := routeradv.Listen(bridge)
+	link, err := routeradv.Listen(bridge, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestDHCPv6WithRealClients(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv("DHCP6_INSIDE"), &near, &relay, &far); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := Listen6("switch")
+	conn, err := Listen6("switch", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

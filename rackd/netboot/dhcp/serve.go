@@ -3,25 +3,36 @@ package dhcp
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/server4"
+
+	"github.com/ironyard/ironyard/rackd/netboot/relisten"
 )
 
 // BootPort is where PXE clients ask a boot server for its program (PXE 2.1,
 // section 2.2.4); only the proxy mode needs it.
 const BootPort = 4011
 
+// Listen opens a connection for Server.Serve: port 67 of an interface, which may be made again.
+func Listen(name string, log *slog.Logger) (net.PacketConn, error) {
+	return relisten.Packets(name, log, func(name string) (net.PacketConn, error) {
+		return server4.NewIPv4UDPConn(name, &net.UDPAddr{IP: net.IPv4zero, Port: dhcpv4.ServerPort})
+	})
+}
+
 // pause after a failed read: an interface that goes down and comes back fails reads
 // in between, and the server must outlive that.
 const pause = time.Second
 
 // Serve answers what comes in on conn, which it closes, until ctx ends. conn must
-// be bound to port 67 on the interface of the machines and allow broadcast
-// (server4.NewIPv4UDPConn makes such a one). Errors of conn are logged and waited out.
+// be bound to port 67 on the interface of the machines and allow broadcast, as one of
+// Listen is and does. Errors of conn are logged and waited out.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 	scouting := make(chan struct{})
 	scouts, stop := context.WithCancel(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,13 +13,19 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/dhcpv6/server6"
 	"golang.org/x/net/ipv6"
+
+	"github.com/ironyard/ironyard/rackd/netboot/relisten"
 )
 
 // groups6 are those of DHCPv6 servers: on a link, where clients send, and of a site, where relays do (RFC 8415, section 7.1).
 var groups6 = []net.IP{net.ParseIP("ff02::1:2"), net.ParseIP("ff05::1:3")}
 
-// Listen6 opens a connection for Server6.Serve. The interface has an IPv6 address.
-func Listen6(name string) (net.PacketConn, error) {
+// Listen6 opens a connection for Server6.Serve. The interface has an IPv6 address. It may be made again.
+func Listen6(name string, log *slog.Logger) (net.PacketConn, error) {
+	return relisten.Packets(name, log, listen6)
+}
+
+func listen6(name string) (net.PacketConn, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return nil, err

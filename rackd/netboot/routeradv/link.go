@@ -3,11 +3,14 @@ package routeradv
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 
 	"github.com/mdlayher/packet"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/ironyard/ironyard/rackd/netboot/relisten"
 )
 
 // routerMessages passes ICMPv6 router solicitations and advertisements, and nothing else.
@@ -21,28 +24,54 @@ var routerMessages = []bpf.Instruction{
 	bpf.RetConstant{Val: 0},
 }
 
-// Listen opens the link of a network interface. It needs the right to raw packets (CAP_NET_RAW), and no IPv6 address.
-func Listen(name string) (Link, error) {
-	i, err := net.InterfaceByName(name)
+// Listen opens the link of a network interface, which may be made again. It needs the right to raw packets (CAP_NET_RAW), and no IPv6
+// address.
+func Listen(name string, log *slog.Logger) (Link, error) {
+	l, err := relisten.Keep(name, log, open)
 	if err != nil {
 		return nil, fmt.Errorf("listen for router solicitations on %s: %w", name, err)
 	}
+	return kept{l}, nil
+}
+
+// kept is the Link of the interface that has a name.
+type kept struct {
+	*relisten.Listener[*ethernet]
+}
+
+func (k kept) MAC() net.HardwareAddr { return k.Now().MAC() }
+
+func (k kept) Receive(frame []byte) (n int, err error) {
+	err = k.Do(func(e *ethernet) (err error) { n, err = e.Receive(frame); return err })
+	return n, err
+}
+
+func (k kept) Send(frame []byte) error {
+	return k.Do(func(e *ethernet) error { return e.Send(frame) })
+}
+
+// open opens the link of the interface that has a name now.
+func open(name string) (*ethernet, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, err
+	}
 	if len(i.HardwareAddr) != 6 {
-		return nil, fmt.Errorf("listen for router solicitations on %s: %w", name, errors.New("it is no Ethernet"))
+		return nil, errors.New("it is no Ethernet")
 	}
 	filter, err := bpf.Assemble(routerMessages)
 	if err != nil {
-		return nil, fmt.Errorf("listen for router solicitations on %s: %w", name, err)
+		return nil, err
 	}
 	conn, err := packet.Listen(i, packet.Raw, protocolIPv6, &packet.Config{Filter: filter})
 	if err != nil {
-		return nil, fmt.Errorf("listen for router solicitations on %s: %w", name, err)
+		return nil, err
 	}
 	// The interface's own filter lets only those multicast frames pass that somebody wants.
 	for _, group := range []net.HardwareAddr{allRoutersMAC, allNodesMAC} {
 		if err := join(conn, i.Index, group); err != nil {
 			conn.Close()
-			return nil, fmt.Errorf("listen for router solicitations on %s: join %s: %w", name, group, err)
+			return nil, fmt.Errorf("join %s: %w", group, err)
 		}
 	}
 	return &ethernet{conn, i.HardwareAddr}, nil

@@ -42,7 +42,7 @@ func TestOnALink(t *testing.T) {
 		}
 		return
 	}
-	link, err := Listen("switch")
+	link, err := Listen("switch", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +90,15 @@ func TestOnALink(t *testing.T) {
 		ip(t, "link", "set", "switch", "up")
 		time.Sleep(pause)
 		sentToDHCP(t, machine)
+		// It is made again, as a bridge whose configuration is loaded again: the server hears the one that has its name now.
+		ports := regexp.MustCompile(`(?m)^\d+: ([^:@]+)`).FindAllStringSubmatch(ip(t, "-o", "link", "show", "master", "switch"), -1)
+		ip(t, "link", "del", "switch")
+		ip(t, "link", "add", "switch", "type", "bridge", "mcast_snooping", "0")
+		for _, p := range ports {
+			ip(t, "link", "set", p[1], "master", "switch")
+		}
+		ip(t, "link", "set", "switch", "up")
+		sentToDHCP(t, machine) // asks for 5 s
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -191,11 +200,11 @@ func waitForAddress(t *testing.T, ns string) {
 }
 
 func TestListenOnWhatIsNotThere(t *testing.T) {
-	if _, err := Listen("none"); err == nil {
+	if _, err := Listen("none", slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("an interface that does not exist is listened on")
 	}
 	if _, err := net.InterfaceByName("lo"); err == nil {
-		if _, err := Listen("lo"); err == nil {
+		if _, err := Listen("lo", slog.New(slog.DiscardHandler)); err == nil {
 			t.Error("loopback is listened on")
 		}
 	}
