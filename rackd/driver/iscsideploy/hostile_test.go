@@ -2,10 +2,12 @@ package iscsideploy
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -38,6 +40,39 @@ func TestAnotherImageIsWrittenFromItsStart(t *testing.T) {
 	r.holds(now)
 	if last := r.agent.starts[len(r.agent.starts)-1]; !last.WipeDiskMetadata {
 		t.Errorf("what the other image had begun is not wiped: %+v", r.agent.starts)
+	}
+}
+
+// A checkpoint may be damaged, or another program's. What it counts is believed within bounds alone.
+func TestADamagedCheckpoint(t *testing.T) {
+	img := content()
+	of := "sha256-" + sumOf(img)
+	for name, c := range map[string]struct {
+		handle string
+		fails  string
+	}{
+		"of other types":       {`{"disk":1}`, "cannot be read"},
+		"less than nothing":    {`{"disk":"one","done":-5,"image":"` + of + `"}`, "counts below zero"},
+		"tries without end":    {`{"disk":"one","again":-1000000}`, "counts below zero"},
+		"more than the image":  {`{"disk":"one","done":4611686018427387904,"image":"` + of + `"}`, ""},
+		"whole, of no disk":    {`{"whole":true,"size":-1}`, "counts below zero"},
+		"of a newer program":   {`{"disk":"one","done":0,"image":"` + of + `","pieces":[1,2]}`, ""},
+		"of an older program":  {`{}`, ""},
+		"nothing but a number": {`7`, "cannot be read"},
+	} {
+		r := newRig(t, img, nil)
+		if err := r.task().Record.SaveHandle(t.Context(), json.RawMessage(c.handle)); err != nil {
+			t.Fatal(err)
+		}
+		err := r.through(r.iface)
+		switch {
+		case c.fails == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.fails == "":
+			r.holds(img)
+		case err == nil || !strings.Contains(err.Error(), c.fails) || len(r.agent.orders) > 0:
+			t.Errorf("%s: %v, want %q, orders %q", name, err, c.fails, r.agent.orders)
+		}
 	}
 }
 

@@ -58,6 +58,9 @@ func (r *run) do(ctx context.Context) (written agentapi.PrepareImageResult, out 
 		if err := json.Unmarshal(raw, &r.h); err != nil {
 			return written, out, fmt.Errorf("node %s: the step's handle %q cannot be read: %w", r.t.Node.Label(), raw, err)
 		}
+		if r.h.Done < 0 || r.h.Size < 0 || r.h.Again < 0 { // less than nothing would leave what is on the disk, and count the tries for ever
+			return written, out, fmt.Errorf("node %s: the step's handle %q is damaged, for it counts below zero: deploy the node again", r.t.Node.Label(), raw)
+		}
 	}
 	if !r.h.Whole {
 		out, err = r.write(ctx)
@@ -224,6 +227,12 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 			}
 		}
 		return nil, fmt.Errorf("node %s: %w", r.t.Node.Label(), err)
+	}
+	if size := src.size(); size > 0 && r.h.Done > size && r.h.Again < agains {
+		src.close()
+		done()
+		r.t.Record.Phase("image", fmt.Sprintf("the checkpoint says that %d bytes of %d are on the disk, so it is damaged: the image is written from its start", r.h.Done, size))
+		return nil, r.again(ctx)
 	}
 	tr, err := r.export(ctx, src, r.order.Info(img))
 	if tr == nil || err != nil {
