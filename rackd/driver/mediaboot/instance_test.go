@@ -33,11 +33,16 @@ type bmc struct {
 	in     map[int]string
 	writes []string
 	shows  map[string]string // other names of images
+	// problem is why the machine cannot read what is in its second drive.
+	problem string
 }
 
 func (b *bmc) Media(context.Context, *node.Document) (list []hardware.Media, err error) {
 	for i, types := range b.types {
 		list = append(list, hardware.Media{Types: strings.Split(types, "/"), Inserted: b.in[i] != "", Image: b.in[i]})
+		if i == 1 {
+			list[i].Problem = b.problem
+		}
 	}
 	return list, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -30,6 +31,14 @@ func (i Interface) MediumLack(ctx context.Context, t *driver.Task) (driver.Lack,
 	if err != nil {
 		return driver.Lack{}, err
 	}
+	if lack, err := mediumLack(ctx, t, list); err != nil || lack.Why != "" {
+		return lack, err
+	}
+	return parametersLack(t, list), nil
+}
+
+// mediumLack is of the medium that the machine boots from.
+func mediumLack(ctx context.Context, t *driver.Task, list []hardware.Media) (driver.Lack, error) {
 	var read driver.Reading
 	at, here := t.Facts[factAt], false
 	if t.Media != nil && at != "" {

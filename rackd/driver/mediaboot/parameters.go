@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -16,10 +17,12 @@ import (
 
 // A ramdisk in an image of the node's own is told the parameters of its boot on a second medium, where the node asks for one.
 
-// Facts of a boot with such a medium: the base URL at which it is served, and the digests of what a drive may show that holds it.
+// Facts of a boot with such a medium: the base URL at which it is served, the digests of what a drive may show that holds it, and the type
+// of that drive.
 const (
 	factParametersAt = "parameters_at"
 	factParameters   = "media_parameters"
+	factParametersIn = "parameters_in"
 )
 
 var parametersMedium = second{"the parameters of the ramdisk", "driver_info " + fieldRemovable + " asks for a second medium with the parameters of the ramdisk", "the ramdisk",
@@ -72,7 +75,19 @@ func (i Interface) parametersSlot(ctx context.Context, t *driver.Task) (slot, er
 	if t.Media == nil {
 		return slot{}, fmt.Errorf("node %s: driver_info %s is true, and this rackd serves no media: remove the field: %w", t.Node.Label(), fieldRemovable, driver.ErrInvalid)
 	}
-	return secondSlotNow(ctx, t, parametersMedium)
+	_, list, err := listed(ctx, t)
+	if err != nil {
+		return slot{}, err
+	}
+	boot, err := bootSlotOf(t, list)
+	if err != nil {
+		return slot{}, err
+	}
+	empty := slices.DeleteFunc(slices.Clone(list), func(d hardware.Media) bool { return d.Inserted && !boot.fits(d) })
+	if s, err := secondSlotOf(t, empty, parametersMedium); err == nil { // what others have put into the better drive may stay
+		return s, nil
+	}
+	return secondSlotOf(t, list, parametersMedium)
 }
 
 // insertParameters puts the second medium of this boot into its drive. That of a boot before gives way.
@@ -99,7 +114,7 @@ func (i Interface) insertParameters(ctx context.Context, t *driver.Task, into sl
 	if err != nil {
 		return fmt.Errorf("node %s: look into the virtual drives before the parameters go into one: %w", t.Node.Label(), err)
 	}
-	t.Facts[factParametersAt], t.Facts[factParameters] = base, digest(text)
+	t.Facts[factParametersAt], t.Facts[factParameters], t.Facts[factParametersIn] = base, digest(text), into.kind
 	if err := driver.Settle(func() error { return m.AttachMedia(ctx, t.Fence, t.Node, into.kind, text) }); err != nil {
 		return err
 	}
@@ -120,16 +135,22 @@ func (i Interface) insertParameters(ctx context.Context, t *driver.Task, into sl
 
 // takeOutParameters takes the second medium out of its drive, whichever rackd has served it. What others have put in stays.
 func (i Interface) takeOutParameters(ctx context.Context, t *driver.Task) error {
-	known := strings.Fields(t.Facts[factParameters])
-	if i.by == byHTTP || len(known) == 0 && !removable(t.Node) {
+	if i.by == byHTTP {
 		return nil
 	}
 	m, err := media(t)
 	if err != nil {
 		return err
 	}
-	meant := func(image string) bool {
-		return strings.Contains(image, madeFor(t.Node)) && strings.HasSuffix(image, "/parameters.img") || slices.Contains(known, digest(image))
+	meant := isParameters(t)
+	if t.Facts[factParameters] == "" && !removable(t.Node) { // it may have asked for one when its ramdisk was booted
+		list, err := m.Media(ctx, t.Node)
+		if errors.Is(err, driver.ErrUnsupported) || err == nil && !slices.ContainsFunc(list, func(d hardware.Media) bool { return d.Inserted && meant(d.Image) }) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("node %s: look for the ramdisk's parameters in the virtual drives: %w", t.Node.Label(), err)
+		}
 	}
 	for _, s := range secondSlots {
 		err := driver.Settle(func() error { return m.EjectImage(ctx, t.Fence, t.Node, s.kind, meant) })
@@ -139,5 +160,67 @@ func (i Interface) takeOutParameters(ctx context.Context, t *driver.Task) error 
 	}
 	delete(t.Facts, factParameters)
 	delete(t.Facts, factParametersAt)
+	delete(t.Facts, factParametersIn)
 	return nil
+}
+
+// isParameters tells the second medium of this node's boots from what others have put in.
+func isParameters(t *driver.Task) func(image string) bool {
+	known := strings.Fields(t.Facts[factParameters])
+	return func(image string) bool {
+		return strings.Contains(image, madeFor(t.Node)) && strings.HasSuffix(image, "/parameters.img") || slices.Contains(known, digest(image))
+	}
+}
+
+// parametersLack says what speaks against the second medium of the boot that is under way. No rackd knows whether the ramdisk has read it.
+// A drive that is full with something else may be one of a BMC that shows images under names of its own.
+func parametersLack(t *driver.Task, list []hardware.Media) driver.Lack {
+	meant, drives := isParameters(t), []string(nil)
+	for _, s := range secondSlots {
+		for _, d := range list {
+			if s.kind != t.Facts[factParametersIn] || !s.fits(d) {
+				continue
+			}
+			name := strings.Join(d.Types, "/")
+			switch {
+			case (d.Inserted || d.Image != "") && meant(d.Image) && d.Problem != "":
+				return driver.Lack{Why: fmt.Sprintf("the BMC shows %s in its virtual drive %s, and that the machine cannot read it: %s", parametersMedium.what, name, d.Problem)}
+			case d.Inserted:
+				return driver.Lack{}
+			}
+			drives = append(drives, name+" (empty)")
+		}
+	}
+	if len(drives) == 0 {
+		return driver.Lack{}
+	}
+	return driver.Lack{Why: fmt.Sprintf("the medium with %s was taken out at the BMC, whose virtual drives for it are: %s", parametersMedium.what, strings.Join(drives, ", "))}
+}
+
+// keptParameters looks whether the second medium is in its drive still once the ramdisk's image is in. A BMC whose drives take both, and
+// are full with what others have put in, may have given that image the place.
+func (i Interface) keptParameters(ctx context.Context, t *driver.Task) error {
+	if t.Facts[factParameters] == "" {
+		return nil
+	}
+	m, err := media(t)
+	if err != nil {
+		return err
+	}
+	list, err := m.Media(ctx, t.Node)
+	if err != nil {
+		return fmt.Errorf("node %s: look whether %s are in a virtual drive still: %w", t.Node.Label(), parametersMedium.what, err)
+	}
+	boot, err := bootSlotOf(t, list)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		// The ramdisk's image goes into no drive of another type. A drive that shows no name may hold either.
+		if d.Inserted && (!boot.fits(d) || d.Image == "") || isParameters(t)(d.Image) {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s: the ramdisk's image has taken the virtual drive of %s, for the BMC's other drives are full: its drives are: %s. Take out there what is not needed, then send the request again: %w",
+		t.Node.Label(), parametersMedium.what, typesOf(list), driver.ErrInvalid)
 }

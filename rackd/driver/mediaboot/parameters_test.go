@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,83 @@ func TestParametersOfAPredecessorAreTakenOut(t *testing.T) {
 	b.in[1] = "http://192.0.2.4:8080/media/" + k.Node.UUID + "/secret/parameters.img"
 	if err := VirtualMedia(fine).CleanUpRamdisk(t.Context(), k); err != nil || b.in[1] != "" {
 		t.Errorf("the drives hold %v, %v", b.in, err)
+	}
+}
+
+// What is in the better drive stays where another is empty. It gives way where none is.
+func TestParametersBesideOtherMedia(t *testing.T) {
+	const tools, more = "http://o/tools.img", "http://o/more.img"
+	for name, c := range map[string]struct{ before, after map[int]string }{
+		"the stick is full": {map[int]string{1: tools}, map[int]string{0: ramdiskISO, 1: tools, 2: fmt.Sprintf(parameters, 1)}},
+		"both are full":     {map[int]string{1: tools, 2: more}, map[int]string{0: ramdiskISO, 1: fmt.Sprintf(parameters, 1), 2: more}},
+	} {
+		k, b, _ := told(t, "CD", "USBStick", "Floppy")
+		b.in = c.before
+		if err := VirtualMedia(fine).PrepareRamdisk(t.Context(), k); err != nil || !maps.Equal(b.in, c.after) {
+			t.Errorf("%s: the drives hold %v, want %v, %v", name, b.in, c.after, err)
+		}
+	}
+}
+
+// A BMC with drives of all types, the other of which is full, gives the ramdisk's image the drive of the parameters. That boots nothing.
+func TestParametersThatTheImageHasReplaced(t *testing.T) {
+	k, b, _ := told(t, "CD/USBStick", "CD/USBStick")
+	b.in[1] = "http://o/tools.iso"
+	err := VirtualMedia(fine).PrepareRamdisk(t.Context(), k)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "other drives are full") || !strings.Contains(err.Error(), k.Node.Label()) {
+		t.Errorf("%v, the drives hold %v", err, b.in)
+	}
+	delete(b.in, 1)
+	if err := VirtualMedia(fine).PrepareRamdisk(t.Context(), k); err != nil || b.in[0] != ramdiskISO && b.in[1] != ramdiskISO || len(b.in) != 2 {
+		t.Errorf("with an empty drive: %v, %v", err, b.in)
+	}
+}
+
+// An operator may withdraw the field while the ramdisk runs, of a rescue for one. Another work ends it, which knows nothing of the medium.
+func TestParametersThatAreNotAskedForAnyMore(t *testing.T) {
+	i := VirtualMedia(fine)
+	for name, end := range map[string]func(context.Context, *driver.Task) error{"ramdisk": i.CleanUpRamdisk, "instance": i.PrepareInstance, "undeploy": i.CleanUpInstance} {
+		k, b, _ := told(t, "CD", "USBStick")
+		if err := i.PrepareRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		clear(k.Facts)
+		delete(k.Node.DriverInfo, fieldRemovable)
+		if err := end(t.Context(), k); err != nil || b.in[1] != "" {
+			t.Errorf("%s: the drives hold %v, %v", name, b.in, err)
+		}
+	}
+}
+
+// A machine whose second medium is pulled waits for it in vain. It may have read the medium before.
+func TestParametersAreMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*bmc)
+		says   string
+	}{
+		"all is well":         {func(*bmc) {}, ""},
+		"pulled":              {func(b *bmc) { delete(b.in, 1) }, "the parameters of the ramdisk was taken out at the BMC, whose virtual drives for it are: USBStick (empty)"},
+		"unreadable":          {func(b *bmc) { b.problem = "404" }, "virtual drive USBStick, and that the machine cannot read it: 404"},
+		"under another name":  {func(b *bmc) { b.in[1] = "/dev/shm/image" }, ""},
+		"the CD pulled, too":  {func(b *bmc) { clear(b.in) }, "the medium was taken out at the BMC, whose virtual drives are: CD (empty)"},
+		"another drive empty": {func(b *bmc) { b.types = append(b.types, "Floppy") }, ""},
+	} {
+		k, b, _ := told(t, "CD", "USBStick")
+		i := VirtualMedia(fine)
+		if err := i.PrepareRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		c.change(b)
+		lack, err := i.MediumLack(t.Context(), k)
+		if err != nil || lack.Sure || !strings.Contains(lack.Why, c.says) || (lack.Why == "") != (c.says == "") {
+			t.Errorf("%s: %+v, %v", name, lack, err)
+		}
+		if err := i.CleanUpRamdisk(t.Context(), k); err != nil { // the machine is started again, with another
+			t.Fatal(err)
+		}
+		if lack, err = i.MediumLack(t.Context(), k); err != nil || strings.Contains(lack.Why, "parameters") {
+			t.Errorf("%s, after it was taken out: %+v, %v", name, lack, err)
+		}
 	}
 }
 
