@@ -12,6 +12,7 @@
 //   - A subscription of a node that was deleted, that has another BMC now, or whose rackd is another one, is removed.
 //   - Events of a BMC cause two looks in lookPause at most.
 //   - A node's history gets linesAtOnce lines of events at once, and one each lineEvery after that. What is left out is counted there.
+//     An event that comes again in the same words has one line in sameFor, which counts it.
 //
 // Everything exported is safe for concurrent use.
 package bmcevents

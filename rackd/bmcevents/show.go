@@ -3,6 +3,7 @@ package bmcevents
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,6 +22,10 @@ const (
 	// may be known to the machine's users, and some BMCs tell without end.
 	linesAtOnce = 10
 	lineEvery   = time.Minute
+	// sameFor is for how long an event that comes again in the same words has no line of its own: some BMCs tell of a fan for days. Of a
+	// node mostSame of them are remembered.
+	sameFor  = time.Hour
+	mostSame = 16
 	// telling bounds how long the bus may take for a line.
 	telling = 10 * time.Second
 	// mostText bounds what is shown of an event, in bytes.
@@ -34,6 +39,53 @@ type budget struct {
 	room float64
 	as   time.Time // of what time room is
 	left int       // events that were left out since the last line
+	said map[[sha256.Size]byte]*repeated
+}
+
+// repeated is an event that has a line.
+type repeated struct {
+	text  string // as it was shown
+	since time.Time
+	more  int // how often it came since
+}
+
+// again reports whether an event has a line since a while, and counts it then. mu is held.
+func (b *budget) again(e driver.BMCEvent, now time.Time) bool {
+	r := b.said[wordsOf(e)]
+	if r == nil || now.Sub(r.since) >= sameFor {
+		return false
+	}
+	r.more++
+	return true
+}
+
+// note remembers an event that gets a line. mu is held.
+func (b *budget) note(e driver.BMCEvent, text string, now time.Time) {
+	key := wordsOf(e)
+	if b.said[key] == nil && len(b.said) < mostSame {
+		b.said[key] = &repeated{text: text, since: now}
+	}
+}
+
+// wordsOf tells events apart, without their times.
+func wordsOf(e driver.BMCEvent) [sha256.Size]byte {
+	return sha256.Sum256([]byte(e.Severity + "\x00" + e.ID + "\x00" + e.Text))
+}
+
+// due are the lines of events that came again, whose time is over, as far as there is room. mu is held.
+func (b *budget) due(now time.Time) (lines []work.Line) {
+	for key, r := range b.said {
+		switch {
+		case now.Sub(r.since) < sameFor:
+		case r.more == 0:
+			delete(b.said, key)
+		case b.room >= 1:
+			b.room--
+			lines = append(lines, work.Line{Time: now.UTC(), Phase: phase, Detail: fmt.Sprintf("this came %d times more within %s: %s", r.more, now.Sub(r.since).Round(time.Minute), r.text)})
+			r.since, r.more = now, 0
+		}
+	}
+	return lines
 }
 
 // refill brings room up to date.
@@ -42,13 +94,18 @@ func (b *budget) refill(now time.Time) {
 	b.as = now
 }
 
-// take reports whether there is room for a line of a node, and how many events were left out before it. mu is held.
-func (l *Listener) take(id string, now time.Time) (left int, room bool) {
+// budgetOf is that of a node. mu is held.
+func (l *Listener) budgetOf(id string, now time.Time) *budget {
 	b := l.shown[id]
 	if b == nil {
-		b = &budget{room: linesAtOnce, as: now}
+		b = &budget{room: linesAtOnce, as: now, said: map[[sha256.Size]byte]*repeated{}}
 		l.shown[id] = b
 	}
+	return b
+}
+
+// take reports whether there is room for a line of a node, and how many events were left out before it. mu is held.
+func (b *budget) take(now time.Time) (left int, room bool) {
 	b.refill(now)
 	if b.room < 1 {
 		b.left++
@@ -77,7 +134,12 @@ func (l *Listener) show(ctx context.Context, way string, ids []string, events []
 				continue
 			}
 			severity := strings.ToLower(cmp.Or(e.Severity, "unknown"))
-			left, room := l.take(id, now)
+			b := l.budgetOf(id, now)
+			if b.again(e, now) {
+				l.Metrics.BMCEventHeard(way, severity, "left_out")
+				continue
+			}
+			left, room := b.take(now)
 			if !room {
 				l.Metrics.BMCEventHeard(way, severity, "left_out")
 				continue
@@ -85,7 +147,9 @@ func (l *Listener) show(ctx context.Context, way string, ids []string, events []
 			if left > 0 {
 				lines = append(lines, leftOutLine(left, now))
 			}
-			lines = append(lines, lineOf(n, e, now))
+			line := lineOf(n, e, now)
+			b.note(e, line.Detail, now)
+			lines = append(lines, line)
 			severities = append(severities, severity)
 		}
 		l.mu.Unlock()
@@ -170,21 +234,25 @@ func leftOutLine(left int, now time.Time) work.Line {
 // leftOut tells of what was left out, once there is room, and forgets the nodes that have all their room.
 func (l *Listener) leftOut(ctx context.Context) {
 	now := time.Now()
-	due := map[string]int{}
+	due := map[string][]work.Line{}
 	l.mu.Lock()
 	for id, b := range l.shown {
-		switch b.refill(now); {
+		b.refill(now)
+		if lines := b.due(now); len(lines) > 0 {
+			due[id] = lines
+		}
+		switch {
 		case b.left > 0 && b.room >= 1:
-			due[id] = b.left
+			due[id] = append(due[id], leftOutLine(b.left, now))
 			b.left, b.room = 0, b.room-1
-		case b.left == 0 && b.room >= linesAtOnce:
+		case b.left == 0 && b.room >= linesAtOnce && len(b.said) == 0:
 			delete(l.shown, id)
 		}
 	}
 	l.mu.Unlock()
-	for id, left := range due {
+	for id, lines := range due {
 		if n, _, err := l.Nodes.Owned(id); err == nil && n != nil {
-			_ = l.tell(ctx, n, []work.Line{leftOutLine(left, now)}) // the metrics count them
+			_ = l.tell(ctx, n, lines) // the metrics count them
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestEventsAreShown(t *testing.T) {
 		if !strings.Contains(last, "events of the BMC were left out here") {
 			t.Errorf("what was left out is not told: %q", last)
 		}
-		for range 20 {
+		for range 70 {
 			time.Sleep(time.Minute)
 			turn()
 		}
@@ -132,6 +132,63 @@ func TestEventsAreShown(t *testing.T) {
 		tell(driver.BMCEvent{Text: "lost", Severity: hardware.Warning})
 		if len(h.of["n1"]) != before || h.count["stream warning failed"] != 2 {
 			t.Errorf("without a bus: %q, %v", h.of["n1"][before:], h.count)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A BMC tells the same for half a day, and sends a post again whose answer it has missed. The history keeps its room for other lines.
+func TestEventsThatComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened []*wire
+		h := newHistories()
+		nodes := owned{nodes: map[string]*node.Document{"n1": nodeOf("n1", "chassis")}}
+		l := New(Config{Codes: noCodes{}, Nodes: nodes, History: h, Metrics: h, Log: slog.New(slog.DiscardHandler), Look: func(string, time.Duration) {}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.Run(ctx) }()
+		synctest.Wait()
+		hw := hardwareOf(t, bmc{opened: &opened})
+		const half = 12 * 60
+		for minute := range half {
+			if err := l.Task().Do(t.Context(), nodeOf("n1", "chassis"), hw); err != nil {
+				t.Fatal(err)
+			}
+			opened[0].tells = []driver.BMCEvent{{At: time.Unix(int64(minute), 0), Severity: hardware.Warning, Text: "Fan 3 is slow"}, {Severity: hardware.Warning, Text: "Fan 3 is slow"}}
+			opened[0].events <- struct{}{}
+			synctest.Wait()
+			time.Sleep(time.Minute)
+		}
+		opened[0].tells = []driver.BMCEvent{{Severity: hardware.Critical, Text: "Fan 3 failed"}}
+		opened[0].events <- struct{}{}
+		synctest.Wait()
+		got := h.of["n1"]
+		if len(got) < 12 || len(got) > 30 {
+			t.Errorf("half a day of the same event is %d lines: %q", len(got), got)
+		}
+		told := 0
+		for _, line := range got {
+			var n int
+			if _, after, found := strings.Cut(line, "this came "); found {
+				if _, err := fmt.Sscanf(after, "%d times more", &n); err != nil || !strings.Contains(line, "Fan 3 is slow (Warning") {
+					t.Errorf("%q: %v", line, err)
+				}
+			} else {
+				n = 1
+			}
+			told += n
+		}
+		if told < 2*half-2*60-2 || told > 2*half+1 { // those of the last hour are told once it is over
+			t.Errorf("%d of %d events are told", told, 2*half)
+		}
+		if last := got[len(got)-1]; !strings.Contains(last, "Fan 3 failed") {
+			t.Errorf("another event has no line: %q", last)
+		}
+		if n := len(l.shown["n1"].said); n > mostSame {
+			t.Errorf("%d events are remembered", n)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -183,6 +240,7 @@ func TestPostsAreShown(t *testing.T) {
 			a.turn(t)
 		}
 		clear(h.of)
+		clear(a.shown) // another rackd, which has shown nothing yet
 		post("code-of-n1-one-pass", "a\nb\x1b[2J \u202e\xff s3cret-and-more s3cret posted to https://a"+Prefix+"n1/code-of-n1-one-pass, as asked", http.StatusNoContent)
 		post("code-of-n1-one-pass", strings.Repeat("é", 1000), http.StatusNoContent)
 		if got := h.of["n1"]; len(got) != 2 || got[0] != "BMC event: a b [2J ? ****** ****** posted to https://a"+Prefix+"****** as asked" || len(got[1]) > mostText+30 {
