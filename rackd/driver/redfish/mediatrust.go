@@ -105,6 +105,7 @@ func addTrusted(c *gofish.APIClient, at, text string) error {
 	if wanted == nil {
 		return errors.New("it is not in PEM")
 	}
+	has := 0
 	there := func() (bool, error) {
 		var all struct {
 			Members []struct {
@@ -114,12 +115,13 @@ func addTrusted(c *gofish.APIClient, at, text string) error {
 		if err := read(c, at, &all); err != nil {
 			return false, err
 		}
+		has = len(all.Members)
 		for _, member := range all.Members {
-			var has struct{ CertificateString string }
-			if err := read(c, member.At, &has); err != nil {
+			var is struct{ CertificateString string }
+			if err := read(c, member.At, &is); err != nil {
 				return false, err
 			}
-			if block, _ := pem.Decode([]byte(has.CertificateString)); block != nil && bytes.Equal(block.Bytes, wanted.Bytes) {
+			if block, _ := pem.Decode([]byte(is.CertificateString)); block != nil && bytes.Equal(block.Bytes, wanted.Bytes) {
 				return true, nil
 			}
 		}
@@ -130,11 +132,15 @@ func addTrusted(c *gofish.APIClient, at, text string) error {
 	}
 	resp, err := c.Post(at, map[string]any{"CertificateString": text, "CertificateType": "PEM"})
 	answered := "took it"
-	if refused, is := errors.AsType[*common.Error](err); is && status(err) == http.StatusConflict { // which may say that it has it since
+	refused, is := errors.AsType[*common.Error](err)
+	switch code := status(err); {
+	case is && code == http.StatusConflict: // which may say that it has it since
 		answered = fmt.Sprintf("refuses it as a conflict (%s)", bmc.Clean(message(refused)))
-	} else if err != nil {
+	case is && has > 0 && (code == http.StatusBadRequest || code == http.StatusInsufficientStorage): // BMCs have room for a few
+		return fmt.Errorf("the BMC refuses it (%s). It has %d others: if it has no room, take out at %s those that are not needed", bmc.Clean(message(refused)), has, at)
+	case err != nil:
 		return err
-	} else {
+	default:
 		resp.Body.Close()
 	}
 	switch is, err := there(); {
