@@ -26,6 +26,8 @@ type flow struct {
 	// interfaces are the node's besides the usual ones, by kind. volume: the node has one to boot from.
 	interfaces map[string]string
 	volume     bool
+	// told: the node brings its ramdisk in an image of its own, which is told its boot on a second medium.
+	told bool
 	// instance are the fields of the instance; nil: an image of a disk.
 	instance func(r *rig) map[string]any
 	// firmware: its BMC needs a while to write firmware, and to start again.

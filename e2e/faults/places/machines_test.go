@@ -6,17 +6,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/pace"
+	"github.com/ironyard/ironyard/rackd/bootmedium"
 )
 
 // address is where the rackd of a group serves machines; no two rackds of a group
@@ -34,6 +37,28 @@ func address(group string) string {
 var quick = pace.Timings{Firmware: 100 * time.Millisecond, Ramdisk: 100 * time.Millisecond, Instance: 100 * time.Millisecond, Retry: 500 * time.Millisecond,
 	Write: 2500 * time.Millisecond, Step: 100 * time.Millisecond, Grace: 100 * time.Millisecond, Shutdown: 200 * time.Millisecond, Spread: 0.3}
 
+// ownImage is the path of an image of a CD whose ramdisk knows no rackd, and looks for a second medium.
+const ownImage = "/own.iso"
+
+// ownRamdisk makes that image.
+func ownRamdisk(t *testing.T) []byte {
+	t.Helper()
+	loader := bootmedium.FindLoader(t.Context())
+	defer loader.Close()
+	file := func(text string) bootmedium.File {
+		return bootmedium.File{ReaderAt: strings.NewReader(text), Size: int64(len(text))}
+	}
+	image, err := loader.Image(bootmedium.Contents{Kernel: file("an operator's kernel"), Ramdisk: file("an operator's ramdisk"), Params: []string{"boot_method=vmedia"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(io.NewSectionReader(image, 0, image.Size()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // addMachines adds simulated machines, an image for them, and what rackds serve.
 // ways: their firmware attaches volumes, they export their disks, and their ramdisks install containers.
 func (r *rig) addMachines(t *testing.T, n int, ways bool) {
@@ -43,8 +68,16 @@ func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	}
 	body := bytes.Repeat([]byte("an operating system "), 1<<14)
 	sum := sha256.Sum256(body)
+	own := body
+	if ways {
+		own = ownRamdisk(t)
+	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(body))
+		content := body
+		if q.URL.Path == ownImage {
+			content = own
+		}
+		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(content))
 	}))
 	t.Cleanup(s.Close)
 	r.files = s.URL

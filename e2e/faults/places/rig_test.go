@@ -332,6 +332,9 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 			body["boot_interface"] = "redfish-virtual-media"
 			e.DriverInfo["deploy_iso"] = f.medium
 		}
+		if f.told {
+			e.DriverInfo["deploy_iso"], e.DriverInfo["rescue_iso"], e.DriverInfo["config_via_removable"] = r.files+ownImage, r.files+ownImage, true
+		}
 		for kind, name := range f.interfaces {
 			body[kind+"_interface"] = name
 		}

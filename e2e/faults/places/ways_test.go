@@ -44,6 +44,13 @@ func onVolume(f flow) flow {
 	return f
 }
 
+// toldByMedium is a flow of nodes that bring their ramdisk in an image of their own, which is told its boot on a second medium.
+func toldByMedium(name string, f flow) flow {
+	f = by(name, f, "boot", byMedium)
+	f.told = true
+	return f
+}
+
 // killedAt is a flow at whose steps make test kills, too.
 func killedAt(f flow, steps ...string) flow {
 	f.own = steps
@@ -97,6 +104,12 @@ var wayFlows = []flow{
 	by("by a medium", unrescuing, "boot", byMedium),
 	by("by a medium", servicing, "boot", byMedium),
 
+	killedAt(toldByMedium("by an image with parameters", deploying), "deploy.deploy", "deploy.tear_down_agent"),
+	toldByMedium("by an image with parameters", deleting),
+	toldByMedium("by an image with parameters", inspecting),
+	toldByMedium("by an image with parameters", cleaningOne),
+	toldByMedium("by an image with parameters", rescuing),
+	toldByMedium("by an image with parameters", unrescuing),
 	with(bare, by("of a ramdisk", deploying, "deploy", "ramdisk")),
 	killedAt(with(bare, by("of a ramdisk on a medium", drivenOne, "deploy", "ramdisk", "boot", byMedium)), "deploy.deploy"),
 	with(bare, by("of a ramdisk on a medium", deleting, "deploy", "ramdisk", "boot", byMedium)),

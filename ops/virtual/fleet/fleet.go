@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/floppy"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/machine"
@@ -85,6 +86,9 @@ func New(c Config) (*Fleet, error) {
 	return f, nil
 }
 
+// parametersLabel is that of the disk which a ramdisk in an image of an operator's looks for, as Ironic has it.
+const parametersLabel = "ir-vfd-dev"
+
 func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	base := binary.BigEndian.Uint32(f.cfg.Network.Masked().Addr().AsSlice())
 	var ip [4]byte
@@ -100,6 +104,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	if !f.cfg.Light {
 		cfg.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
 		cfg.Disc, cfg.Volumes = cdrom.Read, f.cfg.Volumes
+		cfg.Parameters = func(ctx context.Context, url string) ([]byte, error) { return floppy.Read(ctx, url, parametersLabel) }
 		cfg.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
 			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, Log: f.cfg.Log.With("machine", m.Name)}
 	}

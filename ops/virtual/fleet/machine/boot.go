@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/virtual/fleet/cdrom"
@@ -249,7 +250,11 @@ func (m *Machine) bootRamdisk(ctx context.Context, commandLine string) outcome {
 	if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Ramdisk) != nil {
 		return rests
 	}
-	end, err := m.cfg.Agent.Run(ctx, commandLine)
+	var end ramdisk.End
+	commandLine, err := m.told(ctx, commandLine)
+	if err == nil {
+		end, err = m.cfg.Agent.Run(ctx, commandLine)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return rests
@@ -260,6 +265,32 @@ func (m *Machine) bootRamdisk(ctx context.Context, commandLine string) outcome {
 		return switches
 	}
 	return restarts
+}
+
+// looksForDisk is how often a ramdisk looks for the disk with its parameters, with a pause of Retry, before it gives up.
+const looksForDisk = 20
+
+// told is a ramdisk's command line with what a second medium tells, where it is to look for one.
+func (m *Machine) told(ctx context.Context, commandLine string) (string, error) {
+	if !ramdisk.ByMedium(commandLine) {
+		return commandLine, nil
+	}
+	err := errors.New("this machine has no second drive")
+	for range looksForDisk {
+		var words []byte
+		if stick, _, _ := m.Stick(); m.cfg.Parameters != nil && stick == "" {
+			err = errors.New("there is no disk in the second drive")
+		} else if m.cfg.Parameters != nil {
+			words, err = m.cfg.Parameters(ctx, stick)
+		}
+		if err == nil {
+			return commandLine + " " + strings.Join(strings.Fields(string(words)), " "), nil
+		}
+		if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Retry) != nil {
+			break
+		}
+	}
+	return "", fmt.Errorf("the parameters of the ramdisk: %w", err)
 }
 
 // failed notes why a boot goes no further, unless it is for want of power.

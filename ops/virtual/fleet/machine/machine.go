@@ -45,6 +45,8 @@ type Config struct {
 	Agent    Agent
 	// Disc reads the image in the CD drive; nil: the machine starts from none.
 	Disc func(ctx context.Context, url string) (cdrom.System, error)
+	// Parameters reads the disk on which a ramdisk in an image of an operator's finds the rest of its command line; nil: it has none.
+	Parameters func(ctx context.Context, url string) ([]byte, error)
 	// Volumes: its firmware attaches the volume that its BMC was told of.
 	Volumes bool
 }
