@@ -64,6 +64,9 @@ func (l *Listener[T]) watch() {
 func (l *Listener[T]) look() {
 	i, err := net.InterfaceByName(l.name)
 	l.mu.Lock()
+	if err != nil {
+		l.index = 0 // it may come back with its index, from another network namespace, and the sockets are unbound
+	}
 	same := err != nil || i.Index == l.index || l.closed
 	l.mu.Unlock()
 	if same {
