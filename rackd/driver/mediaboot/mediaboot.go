@@ -272,9 +272,6 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 		return err
 	}
 	remember(ctx, t, boot, text)
-	if err := i.keptParameters(ctx, t); err != nil {
-		return err
-	}
 	return device(ctx, t, boot.device, false)
 }
 

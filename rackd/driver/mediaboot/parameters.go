@@ -196,31 +196,3 @@ func parametersLack(t *driver.Task, list []hardware.Media) driver.Lack {
 	}
 	return driver.Lack{Why: fmt.Sprintf("the medium with %s was taken out at the BMC, whose virtual drives for it are: %s", parametersMedium.what, strings.Join(drives, ", "))}
 }
-
-// keptParameters looks whether the second medium is in its drive still once the ramdisk's image is in. A BMC whose drives take both, and
-// are full with what others have put in, may have given that image the place.
-func (i Interface) keptParameters(ctx context.Context, t *driver.Task) error {
-	if t.Facts[factParameters] == "" {
-		return nil
-	}
-	m, err := media(t)
-	if err != nil {
-		return err
-	}
-	list, err := m.Media(ctx, t.Node)
-	if err != nil {
-		return fmt.Errorf("node %s: look whether %s are in a virtual drive still: %w", t.Node.Label(), parametersMedium.what, err)
-	}
-	boot, err := bootSlotOf(t, list)
-	if err != nil {
-		return err
-	}
-	for _, d := range list {
-		// The ramdisk's image goes into no drive of another type. A drive that shows no name may hold either.
-		if d.Inserted && (!boot.fits(d) || d.Image == "") || isParameters(t)(d.Image) {
-			return nil
-		}
-	}
-	return fmt.Errorf("node %s: the ramdisk's image has taken the virtual drive of %s, for the BMC's other drives are full: its drives are: %s. Take out there what is not needed, then send the request again: %w",
-		t.Node.Label(), parametersMedium.what, typesOf(list), driver.ErrInvalid)
-}
