@@ -52,24 +52,11 @@ func pad(n int) int { return -n & 3 }
 // digests says which parts of a PDU carry a CRC32C.
 type digests struct{ header, data bool }
 
-// write sends p. It is one call of the system.
+// write sends p.
 func (p *pdu) write(c net.Conn, d digests) error {
-	n := len(p.data)
-	p.head[5], p.head[6], p.head[7] = byte(n>>16), byte(n>>8), byte(n)
-	parts := net.Buffers{p.head[:]}
-	if d.header {
-		parts = append(parts, binary.LittleEndian.AppendUint32(nil, crc32.Checksum(p.head[:], castagnoli)))
-	}
-	if n > 0 {
-		var fill [3]byte
-		parts = append(parts, p.data, fill[:pad(n)])
-		if d.data {
-			sum := crc32.Update(crc32.Checksum(p.data, castagnoli), castagnoli, fill[:pad(n)])
-			parts = append(parts, binary.LittleEndian.AppendUint32(nil, sum))
-		}
-	}
-	_, err := parts.WriteTo(c)
-	return err
+	var b batch
+	b.add(p)
+	return b.write(c, d)
 }
 
 // errDigest says that a PDU was damaged on its way.

@@ -208,14 +208,14 @@ func (s *Session) wait(ctx context.Context, t *task) error {
 func (s *Session) send() {
 	tick := time.NewTicker(s.stall / 4)
 	defer tick.Stop()
+	var b batch
 	for {
-		p := s.next()
-		if p != nil {
+		if s.gather(&b); len(b.pdus) > 0 {
 			if err := s.conn.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
 				s.fail(err)
 				return
 			}
-			if err := p.write(s.conn, s.digests); err != nil {
+			if err := b.write(s.conn, s.digests); err != nil {
 				s.fail(&LostError{err})
 				return
 			}
@@ -231,10 +231,22 @@ func (s *Session) send() {
 	}
 }
 
-// next is the PDU to send now; nil: none.
-func (s *Session) next() *pdu {
+// gather fills b with the PDUs to send now; none: there are none.
+func (s *Session) gather(b *batch) {
+	b.clear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for !b.full() {
+		p := s.next()
+		if p == nil {
+			return
+		}
+		b.add(p)
+	}
+}
+
+// next is the PDU to send now; nil: none. s.mu is held.
+func (s *Session) next() *pdu {
 	if s.failed != nil {
 		return nil
 	}
