@@ -216,30 +216,29 @@ func (d *Disk) Read(ctx context.Context, p []byte, off int64) error {
 	return nil
 }
 
-// Zero makes n bytes at off read as zero: by WRITE SAME, or by writing zeros to a disk that does not know that.
-func (d *Disk) Zero(ctx context.Context, off, n int64) error {
-	if n == 0 {
-		return nil
-	}
+// zeros are written where a disk does not know WRITE SAME.
+var zeros [Largest]byte
+
+// Zero begins to make bytes at off read as zero, n or the first of them, and returns how many: by WRITE SAME, or by writing zeros to a
+// disk that does not know that.
+func (d *Disk) Zero(off, n int64) (*Pending, int64, error) {
 	if err := d.check(off, n); err != nil {
-		return err
+		return nil, 0, err
 	}
-	for n > 0 && d.sameMost > 0 {
-		k := min(n, d.sameMost)
-		p := d.start(fmt.Sprintf("zero %d bytes at %d", k, off), d.at(0x93, off, k), make([]byte, d.block), nil)
-		p.again = func(ctx context.Context) error { d.sameMost = 0; return d.writeZeros(ctx, off, k) }
-		if err := p.Wait(ctx); err != nil {
-			return err
-		}
-		off, n = off+k, n-k
+	if d.sameMost == 0 {
+		k := min(n, Largest)
+		p, err := d.Write(zeros[:k], off)
+		return p, k, err
 	}
-	return d.writeZeros(ctx, off, n)
+	k := min(n, d.sameMost)
+	p := d.start(fmt.Sprintf("zero %d bytes at %d", k, off), d.at(0x93, off, k), zeros[:d.block], nil)
+	p.again = func(ctx context.Context) error { d.sameMost = 0; return d.writeZeros(ctx, off, k) }
+	return p, k, nil
 }
 
 func (d *Disk) writeZeros(ctx context.Context, off, n int64) error {
-	zeros := make([]byte, min(n, Largest))
 	for n > 0 {
-		k := min(n, int64(len(zeros)))
+		k := min(n, Largest)
 		p, err := d.Write(zeros[:k], off)
 		if err == nil {
 			err = p.Wait(ctx)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,9 +91,7 @@ func TestTgtKeepsWhatIsWritten(t *testing.T) {
 	}
 	copy(want[3<<20:], data)
 	for _, z := range [][2]int64{{8 << 20, 6 << 20}, {512, 512}, {diskSize - 1024, 1024}} {
-		if err := d.Zero(t.Context(), z[0], z[1]); err != nil {
-			t.Fatal(err)
-		}
+		zeroed(t, d, z[0], z[1])
 		clear(want[z[0] : z[0]+z[1]])
 	}
 	if err := d.Flush(t.Context()); err != nil {
@@ -114,6 +113,53 @@ func TestTgtKeepsWhatIsWritten(t *testing.T) {
 		if _, err := d.Write(make([]byte, wrong[1]), wrong[0]); err == nil {
 			t.Errorf("%d bytes at %d are written", wrong[1], wrong[0])
 		}
+	}
+}
+
+// zeroed makes zeros by commands that run at the same time.
+func zeroed(t *testing.T, d *Disk, off, n int64) {
+	t.Helper()
+	var running []*Pending
+	for n > 0 {
+		p, k, err := d.Zero(off, min(n, 3<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, p)
+		off, n = off+k, n-k
+	}
+	for _, p := range running {
+		if err := p.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A disk that does not know WRITE SAME has the zeros written, also for commands that were under way when it said so.
+func TestTgtWithoutWriteSame(t *testing.T) {
+	judges(t)
+	path := noise(t)
+	var refused atomic.Int64
+	_, d := connected(t, to(iscsitest.Start(t, path, name), CHAP{}), Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return stranger{c, &refused}, err
+	}})
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range [][2]int64{{1 << 20, 8<<20 + 512}, {10 << 20, 2 << 20}} {
+		zeroed(t, d, z[0], z[1])
+		clear(want[z[0] : z[0]+z[1]])
+	}
+	if err := d.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the file is another one than was written (%v)", err)
+	}
+	if n := refused.Load(); n != 3 {
+		t.Errorf("%d commands were refused, not the 3 of the first run", n)
 	}
 }
 

@@ -15,10 +15,11 @@ import (
 const (
 	// headSize is how much of the image's start is written at the end.
 	headSize = 1 << 20
-	// depth is how many writes are under way.
-	depth = 16
-	// zeroRun bounds zeros that are made at once, so that a run of the step stays short.
-	zeroRun = 256 << 20
+	// depth is how many writes are under way, and zeroDepth how many commands that make zeros.
+	depth     = 16
+	zeroDepth = 4
+	// zeroRun is how many zeros, in bytes, are noted before they are made.
+	zeroRun = 32 << 20
 )
 
 // transfer is one image on its way. It belongs to the step's goroutine, or to the timer that ends it.
@@ -42,11 +43,13 @@ type transfer struct {
 	head   []byte
 	fit    bool // head was judged
 	zero   struct{ off, n int64 }
-	ring   []slot
-	next   int
-	begun  time.Time
-	saved  time.Time // when the progress was last flushed and kept
-	flushs int64     // how far it was then
+	// zeroing are the zeros that are being made, the first that were begun first.
+	zeroing []*iscsi.Pending
+	ring    []slot
+	next    int
+	begun   time.Time
+	saved   time.Time // when the progress was last flushed and kept
+	flushs  int64     // how far it was then
 
 	samples samples
 	read    bool // the image has been read to its end, and all of it was sent
@@ -227,6 +230,9 @@ func (t *transfer) drain(ctx context.Context) (err error) {
 	for i := range t.ring {
 		err = errors.Join(err, t.settled(ctx, &t.ring[i]))
 	}
+	for len(t.zeroing) > 0 {
+		err = errors.Join(err, t.zeroed(ctx))
+	}
 	return err
 }
 
@@ -253,10 +259,31 @@ func (t *transfer) zeros(ctx context.Context, off, n int64) error {
 	return nil
 }
 
+// makeZeros begins to make the zeros that were noted.
 func (t *transfer) makeZeros(ctx context.Context) error {
 	off, n := t.zero.off, t.zero.n
 	t.zero.n = 0
-	if err := t.disk.Zero(ctx, t.base+off, min(t.padded(n), t.room-off)); err != nil {
+	for n = min(t.padded(n), t.room-off); n > 0; {
+		if len(t.zeroing) == zeroDepth {
+			if err := t.zeroed(ctx); err != nil {
+				return err
+			}
+		}
+		on, k, err := t.disk.Zero(t.base+off, n)
+		if err != nil {
+			return fmt.Errorf("zeroing disk %s: %w", t.device, err)
+		}
+		t.zeroing = append(t.zeroing, on)
+		off, n = off+k, n-k
+	}
+	return nil
+}
+
+// zeroed waits until the zeros that were begun first are made.
+func (t *transfer) zeroed(ctx context.Context) error {
+	on := t.zeroing[0]
+	t.zeroing = append(t.zeroing[:0], t.zeroing[1:]...)
+	if err := on.Wait(ctx); err != nil {
 		return fmt.Errorf("zeroing disk %s: %w", t.device, err)
 	}
 	return nil
@@ -290,6 +317,9 @@ func (t *transfer) judged(err error) error {
 func (t *transfer) ends(ctx context.Context) error {
 	if t.off < 512 {
 		return fmt.Errorf("the image holds only %d bytes, less than a disk's first sector", t.off)
+	}
+	if err := t.makeZeros(ctx); err != nil { // beside the check
+		return err
 	}
 	if done, err := t.src.check(); err != nil || !done {
 		return err
