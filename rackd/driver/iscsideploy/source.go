@@ -153,27 +153,30 @@ func raw(head []byte) error {
 // atOnce is how much of a file one call of check reads, in bytes.
 const atOnce = 64 << 20
 
-func (s *stream) check() (bool, error) { return s.ended(io.Discard) }
-
-// ended reads on, and compares the checksum once the file has ended. to takes what is read.
-func (p *promised) ended(to io.Writer) (bool, error) {
-	if n, err := io.CopyN(to, p.file, atOnce); err != nil && !errors.Is(err, io.EOF) || n == atOnce {
+// check reads on, and compares once the file has ended.
+func (s *stream) check() (bool, error) {
+	if n, err := io.CopyN(io.Discard, s.file, atOnce); err != nil && !errors.Is(err, io.EOF) || n == atOnce {
 		return false, err
 	}
+	return true, s.fits()
+}
+
+// fits compares the checksum of the whole file.
+func (p *promised) fits() error {
 	if got := hex.EncodeToString(p.hash.Sum(nil)); got != p.want {
-		return true, &damagedError{fmt.Sprintf("the rack's copy of the image has checksum %s, expected %s", got, p.want)}
+		return &damagedError{fmt.Sprintf("the rack's copy of the image has checksum %s, expected %s", got, p.want)}
 	}
-	return true, nil
+	return nil
 }
 
 func (s *stream) close() { s.done() }
 
-// sparse is a qcow2 file, whose table tells what is zero. It is read out of order, so it is hashed behind that.
+// sparse is a qcow2 file, whose table tells what is zero. It is read out of order, so it is hashed beside that.
 type sparse struct {
-	promised
-	image image.Image
-	bytes int64
-	off   int64
+	beside *beside
+	image  image.Image
+	bytes  int64
+	off    int64
 	// cluster is the size of one, in bytes.
 	cluster int64
 	// ahead is how far the table is looked through for zeros. It grows with them: each look takes its time.
@@ -197,7 +200,7 @@ func openQcow2(f *os.File, i driver.DiskImage) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the qcow2 file cannot be read: %w", err)
 	}
-	return &sparse{promised: promise(io.NewSectionReader(f, 0, math.MaxInt64), i), image: img, bytes: size, cluster: 1 << img.ClusterBits}, nil
+	return &sparse{beside: hashBeside(promise(io.NewSectionReader(f, 0, math.MaxInt64), i)), image: img, bytes: size, cluster: 1 << img.ClusterBits}, nil
 }
 
 func (s *sparse) size() int64 { return s.bytes }
@@ -225,11 +228,12 @@ func (s *sparse) next(p []byte) (int, int64, error) {
 		return 0, 0, fmt.Errorf("the qcow2 file cannot be read at %d: %w", s.off, err)
 	}
 	s.off += n
+	s.beside.more(n)
 	if n == int64(len(p)) && isZero(p) {
 		return 0, n, nil
 	}
 	return int(n), 0, nil
 }
 
-func (s *sparse) check() (bool, error) { return s.ended(s.hash) }
-func (*sparse) close()                 {}
+func (s *sparse) check() (bool, error) { return s.beside.check() }
+func (s *sparse) close()               { s.beside.close() }

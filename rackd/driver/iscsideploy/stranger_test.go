@@ -43,6 +43,7 @@ func (h hostile) open(t *testing.T) source {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(src.close)
 	return src
 }
 
@@ -175,6 +176,7 @@ func TestSmallClustersThatAreCompressed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer src.close()
 	var got []byte
 	for p := make([]byte, iscsi.Largest); ; {
 		n, zero, err := src.next(p)
