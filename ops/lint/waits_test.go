@@ -39,6 +39,8 @@ var waiting = map[string]string{
 	"rackd/driver/libvirt/replies.go Write (net.Conn).Write":                 "session.call, which closes the connection when a call has lasted CallTimeout; line.send for a console",
 	"rackd/driver/libvirt/stream.go take selects":                            "the end of the line, which closes it: its reader takes what comes",
 	"rackd/driver/libvirt/stream.go Read selects":                            "the end of the line: line.watch asks a silent other end, and Close ends it",
+	"rackd/driver/iscsideploy/beside.go run selects":                         "the transfer's end, which closes quit; a step that does not go on has abandoned for that",
+	"rackd/driver/iscsideploy/beside.go close receives":                      "run, which waits for no peer: it hashes at most besideAtOnce of a local file more",
 	"rackd/iscsi/session.go Close receives":                                  "fail has closed the connection that both goroutines use",
 	"rackd/iscsi/session.go Connect (*sync.WaitGroup).Wait":                  "the session's end, which closes the connection",
 	"rackd/iscsi/session.go wait receives":                                   "fail has ended the task",
