@@ -192,8 +192,18 @@ func (m *machine) writes(d *iscsi.Disk) {
 	m.t.Logf("wrote %d bytes at %.0f MB/s", len(data), float64(len(data))/1e6/time.Since(began).Seconds())
 	copy(want[4<<20:], data)
 	for _, z := range [][2]int64{{24 << 20, 33 << 20}, {2<<20 + 512, 1024}} {
-		if err := d.Zero(m.ctx, z[0], z[1]); err != nil {
-			m.t.Fatal(err)
+		var zeroing []*iscsi.Pending // at the same time
+		for off, end := z[0], z[0]+z[1]; off < end; {
+			w, n, err := d.Zero(off, end-off)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			zeroing, off = append(zeroing, w), off+n
+		}
+		for _, w := range zeroing {
+			if err := w.Wait(m.ctx); err != nil {
+				m.t.Fatal(err)
+			}
 		}
 		clear(want[z[0] : z[0]+z[1]])
 	}
