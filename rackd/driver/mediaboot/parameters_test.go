@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"slices"
 	"strings"
 	"testing"
 
