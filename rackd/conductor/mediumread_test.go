@@ -12,7 +12,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Where no agent calls, the error says how much of the ramdisk's medium was read, if this rackd knows it and it was too little to boot.
+// Where no agent calls, the error says how much of the ramdisk's medium was read. It does so if this rackd knows it, and it was too little.
 func TestADeadlineTellsWhatWasReadOfTheMedium(t *testing.T) {
 	const unasked, part = "The BMC has not asked this rackd for a byte of the ramdisk's medium", "Of the ramdisk's medium 1.5 MB were read, and a machine that boots from it reads 20.0 MB"
 	for name, c := range map[string]struct {

@@ -286,7 +286,7 @@ func TestWhoHasTurns(t *testing.T) {
 	})
 }
 
-// A task that runs for a node when it leaves the group is told of that after the run, so that what the run notes is forgotten too.
+// A node may leave the group while a task runs for it. The task is told after the run, and forgets what the run has noted.
 func TestGoneDuringARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRack(3)
