@@ -19,11 +19,11 @@ import (
 // mediaAt serves media at a base.
 type mediaAt string
 
-func (mediaAt) Problem(string) error      { return nil }
-func (m mediaAt) Base() string            { return string(m) }
-func (mediaAt) TLSBase() string           { return "" }
-func (mediaAt) Served(_, _ string) bool   { return true }
-func (mediaAt) TLSCertificates() []string { return nil }
+func (mediaAt) Problem(string) error               { return nil }
+func (m mediaAt) Base() string                     { return string(m) }
+func (mediaAt) TLSBase() string                    { return "" }
+func (mediaAt) Served(_, _ string) bool            { return true }
+func (mediaAt) TLSCertificates() ([]string, error) { return nil, nil }
 func (mediaAt) URL(base, _, node, root string, boot uint64) (string, error) {
 	return base + "/" + MediumCode(testKey, node, root, boot), nil
 }

@@ -37,30 +37,34 @@ type mediaServer struct {
 	// check says why no medium can be made.
 	check func(m mediaweb.Medium) error
 	// shown are the certificates by TLS; nil: there are none.
-	shown func() [][]byte
+	shown func() ([][]byte, error)
 }
 
 // TLSCertificates implements runner.Media.
-func (s mediaServer) TLSCertificates() (list []string) {
+func (s mediaServer) TLSCertificates() (list []string, err error) {
 	if s.shown == nil {
-		return nil
+		return nil, nil
 	}
-	for _, der := range s.shown() {
+	certificates, err := s.shown()
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate that this rackd shows by TLS (--https-certificate): %w", err)
+	}
+	for _, der := range certificates {
 		list = append(list, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	}
-	return list
+	return list, nil
 }
 
 // firmwareCertificates are those that this rackd shows to firmware and to BMCs.
-func (r *rackd) firmwareCertificates() [][]byte {
+func (r *rackd) firmwareCertificates() ([][]byte, error) {
 	if r.firmwareTLS == nil {
-		return nil
+		return nil, nil
 	}
 	c, err := r.firmwareTLS.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return c.Certificate
+	return c.Certificate, nil
 }
 
 // Problem implements runner.Media.

@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,5 +53,27 @@ func TestWhereMediaAreServed(t *testing.T) {
 	}
 	if s.secure = "https://10.0.0.1:8443"; !s.Served(s.TLSBase(), "g") || s.Served("", "g") {
 		t.Error("its own base by TLS is not served, or none is")
+	}
+}
+
+// A certificate that cannot be read is an error, and not one that is not there: a BMC would be told to trust none.
+func TestCertificatesOfMediaThatCannotBeRead(t *testing.T) {
+	der := []byte("a certificate")
+	for name, c := range map[string]struct {
+		tls   *tls.Config
+		count int
+		says  string
+	}{
+		"by HTTP alone": {},
+		"read": {tls: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &tls.Certificate{Certificate: [][]byte{der, der}}, nil
+		}}, count: 2},
+		"not read": {tls: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("the key is gone") }}, says: "the key is gone"},
+	} {
+		r := &rackd{firmwareTLS: c.tls}
+		list, err := mediaServer{shown: r.firmwareCertificates}.TLSCertificates()
+		if len(list) != c.count || (err != nil) != (c.says != "") || err != nil && !(strings.Contains(err.Error(), c.says) && strings.Contains(err.Error(), "--https-certificate")) {
+			t.Errorf("%s: %q, %v", name, list, err)
+		}
 	}
 }

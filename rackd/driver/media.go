@@ -133,7 +133,7 @@ type Media interface {
 	// TLSBase is where this rackd serves media by TLS, with a certificate that firmware may be given; empty: it does not.
 	TLSBase() string
 	// TLSCertificates are those that this rackd shows there, in PEM, its own first; none: it serves nothing so.
-	TLSCertificates() []string
+	TLSCertificates() ([]string, error)
 	// CheckInstance says why the medium of an instance cannot be made of its files, which are in the cache.
 	CheckInstance(n *node.Document, load bootorder.Load) error
 	// InstanceURL is the URL of a medium of the instance that the work with this id has deployed, below base. No stranger can

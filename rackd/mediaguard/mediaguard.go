@@ -49,7 +49,7 @@ type Media interface {
 	Base() string
 	TLSBase() string
 	Served(base, group string) bool
-	TLSCertificates() []string
+	TLSCertificates() ([]string, error)
 	InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error)
 }
 
@@ -147,10 +147,10 @@ type server struct {
 	n            *node.Document
 }
 
-func (s server) Base() string              { return s.m.Base() }
-func (s server) TLSBase() string           { return s.m.TLSBase() }
-func (s server) Served(base string) bool   { return s.m.Served(base, s.n.Group) }
-func (s server) TLSCertificates() []string { return s.m.TLSCertificates() }
+func (s server) Base() string                       { return s.m.Base() }
+func (s server) TLSBase() string                    { return s.m.TLSBase() }
+func (s server) Served(base string) bool            { return s.m.Served(base, s.n.Group) }
+func (s server) TLSCertificates() ([]string, error) { return s.m.TLSCertificates() }
 func (s server) InstanceURL(base, work string, part driver.InstancePart) (string, error) {
 	return s.m.InstanceURL(base, s.n.Group, s.n.UUID, work, part)
 }

@@ -74,10 +74,10 @@ func (r *rack) TellLog(_ context.Context, _ *node.Document, o *hardware.Observat
 
 type media struct{}
 
-func (media) Base() string                   { return "http://here" }
-func (media) TLSBase() string                { return "" }
-func (media) Served(base, group string) bool { return base == "http://here" && group == "g" }
-func (media) TLSCertificates() []string      { return nil }
+func (media) Base() string                       { return "http://here" }
+func (media) TLSBase() string                    { return "" }
+func (media) Served(base, group string) bool     { return base == "http://here" && group == "g" }
+func (media) TLSCertificates() ([]string, error) { return nil, nil }
 func (media) InstanceURL(base, group, node, work string, part driver.InstancePart) (string, error) {
 	return strings.Join([]string{base, group, node, work, string(part)}, "/"), nil
 }

@@ -18,7 +18,7 @@ type Media interface {
 	// TLSBase is the base URL by TLS, for firmware; empty: there is none.
 	TLSBase() string
 	// TLSCertificates are those that are shown there, in PEM.
-	TLSCertificates() []string
+	TLSCertificates() ([]string, error)
 	URL(base, group, node, root string, boot uint64) (string, error)
 	// ParametersURL is the URL of one boot's parameters, for a node's own image.
 	ParametersURL(base, group, node, root string, boot uint64) (string, error)

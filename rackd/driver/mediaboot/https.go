@@ -2,6 +2,7 @@ package mediaboot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -78,12 +79,27 @@ func truster(t *driver.Task) (driver.MediaTruster, error) {
 	return m, nil
 }
 
+// shown are the certificates of this rackd. A drive that is to verify and is given none would load nothing.
+func shown(t *driver.Task) ([]string, error) {
+	certificates, err := t.Media.TLSCertificates()
+	if err == nil && len(certificates) == 0 {
+		err = errors.New("this rackd shows none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node %s: the certificates that its BMC is to trust, for driver_info %s is %s: %w", t.Node.Label(), fieldHTTPS, httpsVerify, err)
+	}
+	return certificates, nil
+}
+
 // readyTrust says why drives of some types cannot be told to verify rackd, before the machine is touched, which may run an instance.
 func (i Interface) readyTrust(ctx context.Context, t *driver.Task, kinds []string) error {
 	if !i.verifies(t.Node) || len(kinds) == 0 {
 		return nil
 	}
 	m, err := truster(t)
+	if err == nil {
+		_, err = shown(t)
+	}
 	for _, kind := range kinds {
 		if err == nil {
 			err = m.VerifiesMedia(ctx, t.Node, kind)
@@ -101,5 +117,9 @@ func (i Interface) trust(ctx context.Context, t *driver.Task, kind string) error
 	if err != nil {
 		return err
 	}
-	return driver.Settle(func() error { return m.TrustMedia(ctx, t.Fence, t.Node, kind, t.Media.TLSCertificates()) })
+	certificates, err := shown(t)
+	if err != nil {
+		return err
+	}
+	return driver.Settle(func() error { return m.TrustMedia(ctx, t.Fence, t.Node, kind, certificates) })
 }

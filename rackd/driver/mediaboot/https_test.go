@@ -32,15 +32,20 @@ func TestMediaByHTTPS(t *testing.T) {
 		secure string
 		deaf   bool
 		err    error
-		want   string // of the machine's drive
-		given  []string
-		says   string
+		// unshown: rackd's certificates cannot be read; none: there are none.
+		unshown error
+		none    bool
+		want    string // of the machine's drive
+		given   []string
+		says    string
 	}{
 		"not asked for":               {secure: secure, want: "http://192.0.2.5:8080/media/u/secret1/boot.iso cdrom"},
 		"asked for":                   {asks: true, secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom"},
 		"asked for, as text":          {asks: "True", secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom"},
 		"asked against":               {asks: false, secure: secure, want: "http://192.0.2.5:8080/media/u/secret1/boot.iso cdrom"},
 		"verified":                    {asks: "verify", secure: secure, want: secure + "/media/u/secret1/boot.iso cdrom", given: []string{"cdrom PEM"}},
+		"a certificate not read":      {asks: "verify", secure: secure, unshown: errors.New("the key is gone"), says: "the key is gone"},
+		"a certificate not there":     {asks: "verify", secure: secure, none: true, says: "this rackd shows none"},
 		"no certificate":              {asks: true, says: "--https-certificate"},
 		"a BMC that verifies nothing": {asks: "verify", secure: secure, err: driver.ErrUnsupported, given: []string{"cdrom PEM"}, says: driver.ErrUnsupported.Error()},
 		"a driver that has no way":    {asks: "verify", secure: secure, deaf: true, says: "no way to tell a BMC"},
@@ -51,7 +56,10 @@ func TestMediaByHTTPS(t *testing.T) {
 				info[fieldHTTPS] = c.asks
 			}
 			k := task(t, &node.Document{UUID: "u", DriverInfo: info})
-			k.Media = &server{secure: c.secure, alive: true}
+			k.Media = &server{secure: c.secure, alive: true, shown: []string{"PEM"}, unshown: c.unshown}
+			if c.none {
+				k.Media.(*server).shown = nil
+			}
 			var given []string
 			m := k.Hardware.Management()
 			if !c.deaf {
@@ -83,8 +91,11 @@ func TestInstanceMediaThatTheBMCCannotVerify(t *testing.T) {
 		cd    error // why drives for CDs cannot verify
 		stick error
 		deaf  bool
-		says  string
+		// unshown: rackd's certificates cannot be read.
+		unshown error
+		says    string
 	}{
+		"a certificate not read":   {asks: "verify", unshown: errors.New("the key is gone"), says: "the key is gone"},
 		"not asked for":            {asks: true, cd: driver.ErrUnsupported},
 		"verified":                 {asks: "verify", drive: aDrive(t)},
 		"the drive for CDs":        {asks: "verify", cd: driver.ErrUnsupported, says: driver.ErrUnsupported.Error()},
@@ -94,7 +105,7 @@ func TestInstanceMediaThatTheBMCCannotVerify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, k, b, s := instanceTask(t, ownFiles(), c.drive, "CD/DVD", "USBStick")
-			s.secure = "https://192.0.2.5:8443"
+			s.secure, s.shown, s.unshown = "https://192.0.2.5:8443", []string{"PEM"}, c.unshown
 			k.Node.DriverInfo = map[string]any{fieldHTTPS: c.asks}
 			var given []string
 			if !c.deaf {

@@ -26,6 +26,8 @@ type server struct {
 	problem   error
 	alive     bool
 	secure    string
+	shown     []string // certificates
+	unshown   error    // why they cannot be told
 	base      string
 	lives     []string // bases of other rackds
 	wrong     error    // of CheckInstance
@@ -33,10 +35,15 @@ type server struct {
 	instance  string // "published" or "withdrawn"
 }
 
-func (s *server) Problem(string) error      { return s.problem }
-func (s *server) Base() string              { return cmp.Or(s.base, "http://192.0.2.5:8080") }
-func (s *server) TLSBase() string           { return s.secure }
-func (s *server) TLSCertificates() []string { return []string{"PEM"} }
+func (s *server) Problem(string) error { return s.problem }
+func (s *server) Base() string         { return cmp.Or(s.base, "http://192.0.2.5:8080") }
+func (s *server) TLSBase() string      { return s.secure }
+func (s *server) TLSCertificates() ([]string, error) {
+	if s.unshown != nil {
+		return nil, s.unshown
+	}
+	return s.shown, nil
+}
 func (s *server) Served(base string) bool {
 	return s.alive || slices.Contains(s.lives, base)
 }
