@@ -57,8 +57,8 @@ func (m Message) Question() bool {
 	return m.NetFn == 0x00 && (m.Command == 0x01 || m.Command == 0x09)
 }
 
-// Refused reports whether a datagram ends a login that is refused. Of IPMI 2.0 that is the BMC's RAKP message 2 whose status is not 0. Or it
-// is the driver's RAKP message 3 with such a status: the password is another one. What a BMC answers to that is the same login.
+// Refused reports whether a datagram ends a login that is refused. Of IPMI 2.0 that is the BMC's RAKP message 2 whose status is not 0. Or
+// it is the driver's RAKP message 3 with such a status: the password is another one. What a BMC answers to that is the same login.
 // Of IPMI 1.5 it is the BMC's completion code for the challenge or the session. A BMC that is out of space or does not know the session, as
 // one that has just started, refuses no credentials. BMCs that are silent to a wrong password are not counted: there is no datagram.
 func Refused(datagram []byte) bool {
