@@ -52,7 +52,7 @@ func (t *HTTP) exchange(c *call, r Request, write bool) (Answer, error) {
 	if r.Header != nil {
 		req.Header = r.Header.Clone()
 	}
-	resp, err := t.send(c, req, write)
+	resp, _, err := t.send(c, req, write)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,9 @@ type HTTP struct {
 	timeout time.Duration
 	json    bool
 	current atomic.Pointer[call]
+
+	mu    sync.Mutex
+	names map[string]string // of resources, by path, where a BMC names them otherwise
 }
 
 // NewHTTP returns a transport without any connection.
@@ -124,11 +128,21 @@ func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("the BMC links to another host, %s", req.URL.Host)
 	}
 	read := req.Method == http.MethodGet || req.Method == http.MethodHead
+	other := false // an answer of another resource has come
 	for try := 1; ; try++ {
 		if err := c.spend(); err != nil {
 			return nil, err
 		}
-		resp, err := t.send(c, req, !read)
+		resp, body, err := t.send(c, req, !read)
+		if err == nil && t.json && !other && !answers(req, resp, body) && !t.named(req, body) {
+			other = true
+			t.Forget()
+			try--
+			continue
+		}
+		if err == nil && other && !answers(req, resp, body) { // the BMC says it again
+			t.name(req, body)
+		}
 		if err != nil || !read || resp.StatusCode != http.StatusInternalServerError || try == readTries {
 			return resp, err
 		}
@@ -143,7 +157,7 @@ func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send sends the request once.
-func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, error) {
+func (t *HTTP) send(c *call, req *http.Request, write bool) (_ *http.Response, body []byte, _ error) {
 	ctx, cancel := context.WithTimeout(c.ctx, t.timeout)
 	defer cancel()
 	var sent atomic.Bool
@@ -155,10 +169,10 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 	req.Close = false // gofish asks for a new connection, and a TLS handshake, each time
 	if write && !c.login {
 		if c.fence == nil {
-			return nil, errNoFence
+			return nil, nil, errNoFence
 		}
 		if err := c.fence.Check(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		req, refused = driver.Guard(req, c.fence)
 		// For the BMC's records, and for whatever stands before the BMC.
@@ -168,7 +182,6 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 		}
 	}
 	resp, err := t.base.RoundTrip(req)
-	var body []byte
 	if err == nil {
 		body, err = buffer(resp)
 		c.bytes.Add(int64(len(body)))
@@ -177,15 +190,15 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, err
 		}
 	}
 	if fenced := refused(); err != nil && fenced != nil {
-		return nil, fenced
+		return nil, nil, fenced
 	}
 	if err != nil {
-		return nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load(), Left: sent.Load()}
+		return nil, nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load(), Left: sent.Load()}
 	}
 	if req.Method == http.MethodGet && isNull(body) {
-		return nil, &Failure{Said: fmt.Sprintf("HTTP %d: null, where there is to be a resource", resp.StatusCode)}
+		return nil, nil, &Failure{Said: fmt.Sprintf("HTTP %d: null, where there is to be a resource", resp.StatusCode)}
 	}
-	return resp, nil
+	return resp, body, nil
 }
 
 // errNoJSON is what a BMC's answer is that starts.
