@@ -3,7 +3,8 @@
 //
 // It may import protocol, rackd/driver and rackd/periodic; it declares what else it needs.
 // Invariants:
-//   - It touches active nodes without work, and only those of which a flow or a request has set a device for all starts.
+//   - It touches active nodes without work, and only those of which a flow or a request has set a device for all starts. Where firmware
+//     loads the instance from a rackd, rackd/mediaguard does.
 //   - A device that is set for one start is left alone until that start has happened.
 //   - Power is never touched. The fence is asked before the write, by the driver.
 package bootguard
@@ -67,7 +68,13 @@ func (g *guard) forget(id string) {
 
 func wants(n *node.Document, hw *driver.Hardware) bool {
 	_, fixed := hw.Management().(driver.FixedBootOrder)
-	return n.BootSet != "" && n.State == provision.Active && !n.Maintenance && !fixed
+	return n.BootSet != "" && n.State == provision.Active && !n.Maintenance && !fixed && !elsewhere(n, hw)
+}
+
+// elsewhere reports whether the firmware loads the instance from a rackd, by a URL that rackd/mediaguard holds.
+func elsewhere(n *node.Document, hw *driver.Hardware) bool {
+	_, keeps := hw.KeepsMedia(n)
+	return keeps && n.BootSet == string(driver.BootHTTP)
 }
 
 func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
@@ -80,9 +87,7 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 	if is.Device == n.BootSet && (is.Persistent == nil || *is.Persistent) || once(is) {
 		return nil
 	}
-	err = driver.Settle(func() error {
-		return hw.Management().SetBootDevice(ctx, g.nodes.Fence(n), n, driver.BootDevice(n.BootSet), true)
-	})
+	err = driver.Settle(func() error { return setAgain(ctx, g.nodes.Fence(n), n, hw) })
 	if errors.Is(err, driver.ErrFenced) {
 		return nil // work has begun, or another rackd has the node: they know better
 	}
@@ -98,6 +103,17 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 	hw.Remember(n, &o)
 	g.tell(ctx, n, o, detail)
 	return err
+}
+
+// setAgain sets what was set for all starts: with the URL, where firmware loads the instance.
+func setAgain(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardware) error {
+	m := hw.Management()
+	if loader, loads := hw.Boot().(driver.InstanceLoader); loads && n.BootSet == string(driver.BootHTTP) {
+		if h, can := m.(driver.HTTPBooter); can && loader.InstanceURL(n) != "" {
+			return h.SetHTTPBoot(ctx, f, n, loader.InstanceURL(n), true)
+		}
+	}
+	return m.SetBootDevice(ctx, f, n, driver.BootDevice(n.BootSet), true)
 }
 
 // once reports whether a device is set for the next start only.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -36,6 +37,13 @@ type HTTPBooter interface {
 	// SetHTTPBoot makes UEFI HTTP the boot device, as SetBootDevice does, with the URL to boot; empty: the one that DHCP
 	// tells. It reads the URL back: an error says that the firmware would boot another.
 	SetHTTPBoot(ctx context.Context, f Fence, n *node.Document, url string, persistent bool) error
+}
+
+// InstanceLoader is implemented by boot interfaces whose instance may be an image at a URL, which the machine's firmware loads at each
+// start.
+type InstanceLoader interface {
+	// InstanceURL is the URL that the node names for it; empty: the firmware loads none, or one that a rackd serves (KeepInstance).
+	InstanceURL(n *node.Document) string
 }
 
 // Clock is the clock of a BMC.
@@ -161,13 +169,22 @@ func (t *Task) SetPower(ctx context.Context, target PowerState) error {
 // OnAsked notes that the machine is asked to switch on about now.
 func (t *Task) OnAsked() { t.Facts[FactOnAsked] = time.Now().UTC().Format(time.RFC3339) }
 
+// factBootSet is the boot device that the flow has set for all starts last. The node's document may show the one before.
+const factBootSet = "boot_set"
+
 // BootSet reports which boot device was set for all starts, so that rackds hold it (rackd/bootguard).
 func (t *Task) BootSet(d BootDevice) {
-	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Node.BootSet == string(d) {
+	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Facts[factBootSet] == "" && t.Node.BootSet == string(d) {
 		return
 	}
 	text := string(d)
+	t.Facts[factBootSet] = text
 	t.Record.Observe(hardware.Observation{BootSet: &text})
+}
+
+// LastBootSet is the boot device that was set for all starts, by this flow or before it; empty: none is known.
+func (t *Task) LastBootSet() BootDevice {
+	return BootDevice(cmp.Or(t.Facts[factBootSet], t.Node.BootSet))
 }
 
 // Remember adds what the node's drivers keep to what is reported of the machine.

@@ -142,10 +142,11 @@ type Accounted interface {
 // BootDevice of Ironic's list: pxe, disk, cdrom, bios, safe, wanboot, iscsiboot, floppy, uefihttp.
 type BootDevice string
 
-// The devices that flows set.
+// The devices that flows set. BootHTTP is UEFI HTTP: of a URL that the firmware was given, or else of the one that DHCP tells.
 const (
 	BootPXE  BootDevice = "pxe"
 	BootDisk BootDevice = "disk"
+	BootHTTP BootDevice = "uefihttp"
 	// BootUSB is a USB stick: the drive that a machine boots from whose BMC has none of a CD. Ironic has no name for it.
 	BootUSB BootDevice = "usb"
 )

@@ -103,6 +103,14 @@ func (Interface) DriveNames(n *node.Document, facts map[string]string) (instance
 	return files[node.FileDriveOf], files[node.FileDriveName]
 }
 
+// InstanceURL implements driver.InstanceLoader.
+func (i Interface) InstanceURL(n *node.Document) string {
+	if work, _ := i.InstanceMedia(n, nil); i.by == byDrive || work != "" {
+		return ""
+	}
+	return n.InstanceString(fieldInstance)
+}
+
 // DesertedInstance implements driver.InstanceMediumMaker. What is behind a base URL of the node's own, no rackd knows.
 func (i Interface) DesertedInstance(t *driver.Task) bool {
 	at := instancefiles.Of(t.Node, t.Facts)[node.FileMediumAt]
@@ -265,12 +273,7 @@ func (i Interface) put(ctx context.Context, t *driver.Task, base, work string, p
 	}
 	switch {
 	case i.by == byHTTP:
-		h, can := t.Hardware.Management().(driver.HTTPBooter)
-		if !can {
-			return driver.Unsupported(t.Node, "management", "boot by HTTP")
-		}
-		err = driver.Settle(func() error { return h.SetHTTPBoot(ctx, t.Fence, t.Node, text, persists(t, true)) })
-		t.Keep()
+		err = setHTTP(ctx, t, text, true)
 	case part == driver.InstanceBoot:
 		if err := i.trust(ctx, t, into.kind); err != nil {
 			return err
@@ -345,8 +348,13 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		}
 	}
 	if i.by == byHTTP {
-		if live || !makes {
+		if !makes {
 			return nil
+		}
+		if live {
+			if holds, err := holdsHTTP(ctx, t); err != nil || holds {
+				return err
+			}
 		}
 		if err := i.put(ctx, t, at, work, driver.InstanceBoot, slot{}); err != nil {
 			return err
@@ -380,6 +388,20 @@ func (i Interface) KeepInstance(ctx context.Context, t *driver.Task) error {
 		}
 	}
 	return instancefiles.NoteMediumAt(t, at)
+}
+
+// holdsHTTP reports whether the BMC still has the machine load a URL by HTTP. Where that was not set for all starts, or a request has set
+// another device since, there is nothing to hold.
+func holdsHTTP(ctx context.Context, t *driver.Task) (bool, error) {
+	if t.LastBootSet() != driver.BootHTTP {
+		return true, nil
+	}
+	is, err := t.Hardware.Management().BootDevice(ctx, t.Node)
+	if err != nil {
+		return false, fmt.Errorf("node %s: look whether the BMC still has the firmware load the instance by HTTP: %w", t.Node.Label(), err)
+	}
+	once := is.Device != "" && is.Persistent != nil && !*is.Persistent
+	return once || is.Device == string(driver.BootHTTP), nil
 }
 
 // putMissing puts one of the instance's media into its drive, unless it is there.

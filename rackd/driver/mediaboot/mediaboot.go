@@ -39,9 +39,6 @@ const (
 	fieldInstance  = "boot_iso"
 )
 
-// httpDevice is the boot device of an image that firmware loads, as a node's document has it.
-const httpDevice = "uefihttp"
-
 // Interface implements driver.Boot. Immutable, safe for concurrent use.
 type Interface struct {
 	by      way
@@ -419,7 +416,7 @@ func (i Interface) bootsOther(t *driver.Task) bool {
 	if work, _ := i.InstanceMedia(t.Node, t.Facts); work != "" || volume.Boots(t.Node) || t.Node.InstanceString(fieldInstance) != "" {
 		return true
 	}
-	return slices.Contains([]string{string(cdSlot.device), string(stickSlot.device), httpDevice, string(driver.BootISCSI)}, t.Node.BootSet)
+	return slices.Contains([]driver.BootDevice{cdSlot.device, stickSlot.device, driver.BootHTTP, driver.BootISCSI}, t.LastBootSet())
 }
 
 // load has the firmware load an image by HTTP.
@@ -427,16 +424,25 @@ func load(ctx context.Context, t *driver.Task, text string, persistent bool) err
 	if err := check(t.Node, "the image to boot", text); err != nil {
 		return err
 	}
+	if err := setHTTP(ctx, t, text, persistent); err != nil {
+		return err
+	}
+	return tell(t, "HTTP boot", "the firmware loads ", text)
+}
+
+// setHTTP makes a URL what the firmware loads.
+func setHTTP(ctx context.Context, t *driver.Task, text string, persistent bool) error {
 	m, can := t.Hardware.Management().(driver.HTTPBooter)
 	if !can {
 		return driver.Unsupported(t.Node, "management", "boot by HTTP")
 	}
 	persistent = persists(t, persistent)
-	defer t.Keep()
-	if err := driver.Settle(func() error { return m.SetHTTPBoot(ctx, t.Fence, t.Node, text, persistent) }); err != nil {
-		return err
+	err := driver.Settle(func() error { return m.SetHTTPBoot(ctx, t.Fence, t.Node, text, persistent) })
+	t.Keep()
+	if err == nil && persistent {
+		t.BootSet(driver.BootHTTP)
 	}
-	return tell(t, "HTTP boot", "the firmware loads ", text)
+	return err
 }
 
 func insert(ctx context.Context, t *driver.Task, boot slot, text string) error {

@@ -164,7 +164,7 @@ type webbed struct {
 }
 
 func (w webbed) SetHTTPBoot(ctx context.Context, f driver.Fence, n *node.Document, _ string, persistent bool) error {
-	return w.SetBootDevice(ctx, f, n, httpDevice, persistent)
+	return w.SetBootDevice(ctx, f, n, driver.BootHTTP, persistent)
 }
 
 // undriven is a BMC that refuses to eject, or to set the disk as boot device.

@@ -56,18 +56,18 @@ func setHTTP(ctx context.Context, t *driver.Task, persistent bool) error {
 	asked := persistent
 	persistent = persists(t, persistent)
 	m := t.Hardware.Management()
-	set := func() error { return m.SetBootDevice(ctx, t.Fence, t.Node, httpDevice, persistent) }
+	set := func() error { return m.SetBootDevice(ctx, t.Fence, t.Node, driver.BootHTTP, persistent) }
 	if h, can := m.(driver.HTTPBooter); can {
 		set = func() error { return h.SetHTTPBoot(ctx, t.Fence, t.Node, "", persistent) }
 	}
 	err := driver.Settle(set)
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
-		t.Record.Phase("boot device", fmt.Sprintf("the BMC cannot set it to %s, so the machine boots by PXE: %v", httpDevice, err))
+		t.Record.Phase("boot device", fmt.Sprintf("the BMC cannot set it to %s, so the machine boots by PXE: %v", driver.BootHTTP, err))
 		return setDevice(ctx, t, driver.BootPXE, asked)
 	}
 	if err == nil && persistent {
-		t.BootSet(httpDevice)
+		t.BootSet(driver.BootHTTP)
 	}
 	return err
 }

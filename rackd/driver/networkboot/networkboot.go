@@ -61,9 +61,6 @@ func (s Scripted) ByFirmware() Scripted {
 // HTTP has UEFI firmware load the ramdisk as one program by HTTP, and no boot program before it. A nil rack has none.
 func HTTP(r ownramdisk.Rack) Interface { return Interface{byHTTP: true, programs: true, rack: r} }
 
-// httpDevice is the boot device of UEFI HTTP boot.
-const httpDevice driver.BootDevice = "uefihttp"
-
 // persistField of driver_info, with Ironic's name.
 const persistField = "force_persistent_boot_device"
 

@@ -290,3 +290,22 @@ func TestRescueHasFilesOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// A flow that has set one device for all starts and then that which the node's document shows since before tells of the last one. A guard
+// would set the first again.
+func TestTheLastBootDeviceIsTold(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.DriverInfo, r.Node.BootSet = map[string]any{persistField: "Always"}, "disk"
+	k := r.Task(IPXE())
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return IPXE().PrepareRamdisk(t.Context(), k) }, "pxe"},
+		{func() error { return IPXE().PrepareInstance(t.Context(), k) }, "disk"},
+	} {
+		if err := step.do(); err != nil || r.Observed.BootSet == nil || *r.Observed.BootSet != step.want {
+			t.Errorf("%v, told of %v, want %s", err, r.Observed.BootSet, step.want)
+		}
+	}
+}
