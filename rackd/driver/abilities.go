@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -185,6 +186,11 @@ func (t *Task) BootSet(d BootDevice) {
 // LastBootSet is the boot device that was set for all starts, by this flow or before it; empty: none is known.
 func (t *Task) LastBootSet() BootDevice {
 	return BootDevice(cmp.Or(t.Facts[factBootSet], t.Node.BootSet))
+}
+
+// BootWasSet reports whether one of these boot devices was set for all starts: by this flow last, or before it, as the node's document says.
+func (t *Task) BootWasSet(of ...BootDevice) bool {
+	return slices.Contains(of, t.LastBootSet()) || slices.Contains(of, BootDevice(t.Node.BootSet))
 }
 
 // Remember adds what the node's drivers keep to what is reported of the machine.

@@ -88,9 +88,13 @@ func Prepares(ctx context.Context, t *Task) error {
 }
 
 // TakeBackInstance takes back what makes the machine boot an instance that is not to be: its medium, its volume, its boot device and its
-// secure boot.
+// secure boot. So it does with what a boot interface has left that the node had before.
 func TakeBackInstance(ctx context.Context, t *Task) error {
-	return errors.Join(t.Hardware.Boot().CleanUpInstance(ctx, t), SetSecureBoot(ctx, t, false))
+	failed := t.Hardware.Boot().CleanUpInstance(ctx, t)
+	if failed == nil {
+		failed = takeBackFormer(ctx, t)
+	}
+	return errors.Join(failed, SetSecureBoot(ctx, t, false))
 }
 
 // inserted names the drives that hold an image, by their types. Who may read an image may stand in its URL.

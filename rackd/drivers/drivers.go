@@ -201,7 +201,7 @@ func deploys(o Options) []driver.Named {
 	live, container := ramdisk.New(write, o.Bringup), direct.Bootc{Interface: write}
 	return []driver.Named{{Name: "direct", Impl: write}, {Name: "ramdisk", Impl: live}, {Name: "custom-agent", Impl: direct.Custom{Interface: write}},
 		{Name: "anaconda", Impl: anaconda.New(write, o.Bringup)}, {Name: "ansible", Impl: ansible.New(write, o.plays)},
-		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "bootc", Impl: container}, {Name: "autodetect", Impl: autodetect.New(write, live, container)}, {Name: "noop", Impl: none.Deploy{}}}
+		{Name: "iscsi", Impl: iscsideploy.New(write, o.iscsi)}, {Name: "bootc", Impl: container}, {Name: "autodetect", Impl: autodetect.New(write, live, container)}, {Name: "noop", Impl: none.Deploy{Former: write}}}
 }
 
 // fakeType is the hardware type fake-hardware.

@@ -416,7 +416,7 @@ func (i Interface) bootsOther(t *driver.Task) bool {
 	if work, _ := i.InstanceMedia(t.Node, t.Facts); work != "" || volume.Boots(t.Node) || t.Node.InstanceString(fieldInstance) != "" {
 		return true
 	}
-	return slices.Contains([]driver.BootDevice{cdSlot.device, stickSlot.device, driver.BootHTTP, driver.BootISCSI}, t.LastBootSet())
+	return t.BootWasSet(cdSlot.device, stickSlot.device, driver.BootHTTP, driver.BootISCSI)
 }
 
 // load has the firmware load an image by HTTP.

@@ -207,10 +207,8 @@ func (Scripted) BootsInstances() {}
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
 	attaches := volume.Boots(t.Node)
-	if !attaches && i.byFirmware {
-		if err := volume.ClearFirmware(ctx, t); err != nil {
-			return err
-		}
+	if err := i.clear(ctx, t, attaches); err != nil {
+		return err
 	}
 	if _, loads := instancefiles.Order(t.Node, t.Facts); !attaches && !loads && !driver.NetbootAsked(t.Node) {
 		return setDevice(ctx, t, driver.BootDisk, true)
@@ -224,6 +222,17 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	return i.setNetwork(ctx, t, true)
 }
 
+// clear takes from the firmware a volume that the machine is not to boot: one of an instance before, or of another boot interface.
+func (i Interface) clear(ctx context.Context, t *driver.Task, attaches bool) error {
+	switch {
+	case attaches && i.asksFirmware(t.Node):
+		return nil
+	case !attaches && i.byFirmware:
+		return volume.ClearFirmware(ctx, t)
+	}
+	return volume.ClearFormer(ctx, t)
+}
+
 // CleanUpInstance forgets the instance, so that a machine that asks the network gets nothing. It takes a volume from the firmware; a
 // machine that boots that at each start boots its disk instead.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
@@ -232,7 +241,7 @@ func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 		return nil
 	}
 	failed := volume.ClearFirmware(ctx, t)
-	if volume.Boots(t.Node) && i.asksFirmware(t.Node) || t.Node.BootSet == string(driver.BootISCSI) {
+	if volume.Boots(t.Node) && i.asksFirmware(t.Node) || t.BootWasSet(driver.BootISCSI) {
 		failed = errors.Join(failed, setDevice(ctx, t, driver.BootDisk, true))
 	}
 	return failed

@@ -245,23 +245,22 @@ func notLoggedIn(t *driver.Task, how string, err error) error {
 }
 
 // ClearFirmware takes the volume away from the machine's firmware, if a flow or a request may have given it one. A volume may have left
-// the node since, after a deploy that has failed. The storage interface cannot change before an undeploy.
+// the node since, after a deploy that has failed. In maintenance the storage interface may have changed, too: then the boot device that was
+// set tells of the volume.
 func ClearFirmware(ctx context.Context, t *driver.Task) error {
 	forget(t)
-	m, can := t.Hardware.Management().(driver.ISCSIBooter)
-	if !can || !attaches(t.Node) && t.Node.BootSet != string(driver.BootISCSI) {
+	if !attaches(t.Node) && !t.BootWasSet(driver.BootISCSI) {
 		return nil
 	}
-	err := driver.Settle(func() error { return m.ClearISCSIBoot(ctx, t.Fence, t.Node) })
-	switch {
-	case errors.Is(err, driver.ErrUnsupported): // it never had one
+	return driver.ClearISCSI(ctx, t)
+}
+
+// ClearFormer takes away a volume that the firmware was given while the node had another boot interface, or boot mode: the machine's firmware
+// attaches none of those of now.
+func ClearFormer(ctx context.Context, t *driver.Task) error {
+	forget(t)
+	if !t.BootWasSet(driver.BootISCSI) {
 		return nil
-	case errors.Is(err, driver.ErrTargetKept): // asking once more changes nothing, and the machine is to be free
-		t.Record.Phase("iSCSI boot", "the firmware attaches no volume any more: "+err.Error())
-		return nil
-	case err != nil:
-		return fmt.Errorf("take the volume from the firmware: %w", err)
 	}
-	t.Record.Phase("iSCSI boot", "the firmware attaches no volume any more")
-	return nil
+	return driver.ClearISCSI(ctx, t)
 }
