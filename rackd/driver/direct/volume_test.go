@@ -31,6 +31,14 @@ type firmware struct {
 	kept          error // what it says of a target that it forgets in part
 	room          driver.ISCSIRoom
 	start         func() driver.Start // nil: the BMC does not tell
+	mode          string              // the boot mode that it shows; empty: that of the fake
+}
+
+func (f *firmware) BootMode(ctx context.Context, n *node.Document) (string, error) {
+	if f.mode != "" {
+		return f.mode, nil
+	}
+	return f.Management.BootMode(ctx, n)
 }
 
 func (f *firmware) Start(context.Context, *node.Document) (driver.Start, error) {
@@ -191,6 +199,41 @@ func TestAVolumeIsNotLaidOut(t *testing.T) {
 		if (err != nil) != refused || refused && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "boots from a volume")) {
 			t.Errorf("%s: %v: %v", name, value, err)
 		}
+	}
+}
+
+// The machine of a node that asks for no boot mode keeps its own, which shows in the deploy. In BIOS mode nothing is given to the firmware.
+func TestVolumesInTheModeOfTheMachine(t *testing.T) {
+	byFirmware := []string{setIt, "boot iscsiboot true"}
+	for _, c := range []struct {
+		name, finds string
+		boot        driver.Boot
+		want        []string
+		refused     bool
+	}{
+		{"virtual media", "bios", mediaboot.VirtualMedia(nil), nil, true},
+		{"virtual media", "uefi", mediaboot.VirtualMedia(nil), byFirmware, false},
+		{"ilo-pxe", "bios", networkboot.PXE().ByFirmware(), []string{"boot pxe true"}, false},
+		{"ilo-pxe", "uefi", networkboot.PXE().ByFirmware(), byFirmware, false},
+		{"ipxe", "bios", networkboot.IPXE(), []string{"boot pxe true"}, false},
+	} {
+		t.Run(c.name+" "+c.finds, func(t *testing.T) {
+			r, task, f := volumed(t, c.boot, "uefi")
+			r.Node.Properties, f.mode = nil, c.finds
+			if err := c.boot.(driver.VolumeBooter).ValidateVolume(task.Hardware, r.Node); err != nil {
+				t.Fatal(err)
+			}
+			_, err := walk(t, r, task, New(Settings{}).DeploySteps(r.Node))
+			if (err != nil) != c.refused || c.refused && (!errors.Is(err, driver.ErrInvalid) || err.Error() != "virtual media can not boot volume in bios mode.") {
+				t.Errorf("%v", err)
+			}
+			if !slices.Equal(f.log, c.want) {
+				t.Errorf("writes %q, want %q", f.log, c.want)
+			}
+			if is, err := task.Hardware.Power().PowerState(t.Context(), r.Node); err != nil || (is == driver.PowerOn) == c.refused {
+				t.Errorf("the machine is %s, %v", is, err)
+			}
+		})
 	}
 }
 

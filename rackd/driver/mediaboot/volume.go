@@ -42,5 +42,8 @@ func (i Interface) fromVolume(ctx context.Context, t *driver.Task) error {
 	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk was booted before
 		return err
 	}
+	if err := needsUEFI(t.Node); err != nil { // of a node that asks for no mode the machine's counts, which is known now
+		return err
+	}
 	return volume.PrepareFirmware(ctx, t)
 }

@@ -207,8 +207,10 @@ func (Scripted) BootsInstances() {}
 func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
 	attaches := volume.Boots(t.Node)
-	if err := i.clear(ctx, t, attaches); err != nil {
-		return err
+	if !attaches {
+		if err := i.clear(ctx, t); err != nil {
+			return err
+		}
 	}
 	if _, loads := instancefiles.Order(t.Node, t.Facts); !attaches && !loads && !driver.NetbootAsked(t.Node) {
 		return setDevice(ctx, t, driver.BootDisk, true)
@@ -216,18 +218,20 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	if err := driver.SetBootMode(ctx, t); err != nil { // no ramdisk may have booted before
 		return err
 	}
-	if attaches && i.asksFirmware(t.Node) {
+	switch {
+	case attaches && i.asksFirmware(t.Node):
 		return volume.PrepareFirmware(ctx, t)
+	case attaches:
+		if err := volume.ClearFormer(ctx, t); err != nil {
+			return err
+		}
 	}
 	return i.setNetwork(ctx, t, true)
 }
 
 // clear takes from the firmware a volume that the machine is not to boot: one of an instance before, or of another boot interface.
-func (i Interface) clear(ctx context.Context, t *driver.Task, attaches bool) error {
-	switch {
-	case attaches && i.asksFirmware(t.Node):
-		return nil
-	case !attaches && i.byFirmware:
+func (i Interface) clear(ctx context.Context, t *driver.Task) error {
+	if i.byFirmware {
 		return volume.ClearFirmware(ctx, t)
 	}
 	return volume.ClearFormer(ctx, t)
