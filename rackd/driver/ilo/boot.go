@@ -62,6 +62,12 @@ func (b HTTPSBoot) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 		return driver.Unsupported(t.Node, "management", "boot by UEFI HTTP")
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
+	if err := driver.SetBootMode(ctx, t); err != nil {
+		return err
+	}
+	if err := b.Validate(t.Node); err != nil { // of a node that asks for no mode the machine's counts, which is known now
+		return err
+	}
 	defer t.Keep()
 	return driver.Settle(func() error { return m.SetHTTPBoot(ctx, t.Fence, t.Node, t.Node.DriverString(fieldRamdisk), false) })
 }
@@ -75,10 +81,14 @@ func (HTTPSBoot) CleanUpRamdisk(_ context.Context, t *driver.Task) error {
 // PrepareInstance makes the machine boot its disk from now on.
 func (HTTPSBoot) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	t.Facts[driver.FactBoot] = driver.BootInstance
-	defer t.Keep()
-	return driver.Settle(func() error {
+	err := driver.Settle(func() error {
 		return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, driver.BootDisk, true)
 	})
+	t.Keep()
+	if err == nil {
+		t.BootSet(driver.BootDisk)
+	}
+	return err
 }
 
 // CleanUpInstance forgets the instance.
