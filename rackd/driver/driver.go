@@ -185,8 +185,9 @@ type Boot interface {
 	// have prepared a boot ends with it; it may be called where nothing was prepared, and again.
 	CleanUpRamdisk(ctx context.Context, t *Task) error
 	PrepareInstance(ctx context.Context, t *Task) error
-	// CleanUpInstance takes back what PrepareInstance did, in this flow or before: medium, volume and boot device. It may be called
-	// where nothing was prepared, and again.
+	// CleanUpInstance takes back what PrepareInstance did, in this flow or before: medium, volume, and a boot device that is one of
+	// these. A machine that asks the network at each start goes on to do so, as in Ironic: it is told nothing there, and its disk, which
+	// would be the device instead, may hold the instance until it is cleaned. It may be called where nothing was prepared, and again.
 	CleanUpInstance(ctx context.Context, t *Task) error
 }
 

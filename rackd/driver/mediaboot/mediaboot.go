@@ -312,7 +312,9 @@ func (i Interface) CleanUpRamdisk(ctx context.Context, t *driver.Task) error {
 		t.Media.WithdrawInstance()
 	}
 	if i.by == byHTTP {
-		return nil // what the firmware was told counts for one boot, and its address has ended
+		// What the firmware was told counts for one boot, or at each start where the node says so (persistField). The address of an
+		// image that rackd makes has ended; one of the node's own is an operator's ramdisk, and the next order takes its place.
+		return nil
 	}
 	if err := i.takeOutInstance(ctx, t); err != nil {
 		return err

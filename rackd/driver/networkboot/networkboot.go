@@ -237,8 +237,8 @@ func (i Interface) clear(ctx context.Context, t *driver.Task) error {
 	return volume.ClearFormer(ctx, t)
 }
 
-// CleanUpInstance forgets the instance, so that a machine that asks the network gets nothing. It takes a volume from the firmware; a
-// machine that boots that at each start boots its disk instead.
+// CleanUpInstance forgets the instance, so that a machine that asks the network gets nothing: it goes on to ask there. It takes a volume
+// from the firmware; a machine that boots that at each start boots its disk instead.
 func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 	delete(t.Facts, driver.FactBoot)
 	if !i.byFirmware {

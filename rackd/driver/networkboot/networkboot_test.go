@@ -309,3 +309,22 @@ func TestTheLastBootDeviceIsTold(t *testing.T) {
 		}
 	}
 }
+
+// A machine that asked the network for its instance asks there after it, and is told nothing. It is not sent to the disk, which may hold
+// what the instance has left.
+func TestAMachineAsksTheNetworkAfterItsInstance(t *testing.T) {
+	for name, b := range map[string]Scripted{"ipxe": IPXE(), "ilo-pxe": PXE().ByFirmware()} {
+		r := drivertest.NewRig()
+		r.Node.InstanceInfo = map[string]any{"capabilities": "boot_option:netboot"}
+		k := r.Task(b)
+		if err := b.PrepareInstance(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if err := driver.TakeBackInstance(t.Context(), k); err != nil || k.Facts[driver.FactBoot] != "" {
+			t.Errorf("%s: %v, it is told of %q", name, err, k.Facts[driver.FactBoot])
+		}
+		if want := []string{"boot pxe true"}; !slices.Equal(r.Log, want) || k.LastBootSet() != driver.BootPXE {
+			t.Errorf("%s: writes %q, want %q; set is %s", name, r.Log, want, k.LastBootSet())
+		}
+	}
+}
