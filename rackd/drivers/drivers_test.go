@@ -138,7 +138,7 @@ func TestWhatCentralKnowsOfADriver(t *testing.T) {
 			t.Errorf("agents of %s machines look for the BMC's address, which the node has", name)
 		}
 	}
-	for _, name := range []string{"redfish", "idrac", "ilo", "ilo5"} {
+	for _, name := range []string{"redfish", "idrac", "ilo", "ilo5", "irmc"} {
 		if _, can := with(name, nil).Management().(driver.ISCSIBooter); !can {
 			t.Errorf("%s machines are given no iSCSI target", name)
 		}
@@ -266,9 +266,10 @@ func TestInterfacesBesideTheDefaults(t *testing.T) {
 	defer func() { _ = s.Close(t.Context()) }()
 	have := s.Describe()
 	for name, kinds := range map[string]map[string]string{
-		"ilo":  {"console": "no-console redfish-serial ilo"},
-		"ilo5": {"console": "no-console redfish-serial ilo"},
-		"irmc": {"console": "no-console ipmitool-socat ipmitool-shellinabox"},
+		"ilo":   {"console": "no-console redfish-serial ilo"},
+		"ilo5":  {"console": "no-console redfish-serial ilo"},
+		"idrac": {"boot": "ipxe pxe idrac-redfish-virtual-media redfish-https http http-ipxe"},
+		"irmc":  {"console": "no-console ipmitool-socat ipmitool-shellinabox"},
 		"cisco-ucs-standalone": {"power": "cimc ipmitool redfish", "management": "cimc ipmitool redfish", "bios": "no-bios redfish", "raid": "no-raid redfish",
 			"firmware": "no-firmware redfish", "vendor": "ipmitool no-vendor redfish", "inspect": "agent no-inspect redfish",
 			"boot":    "ipxe pxe http http-ipxe redfish-virtual-media redfish-https",

@@ -54,7 +54,7 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
 		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
-			{Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
+			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"bios":     {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
 		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
 		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}},
