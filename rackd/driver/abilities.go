@@ -188,7 +188,8 @@ func (t *Task) LastBootSet() BootDevice {
 	return BootDevice(cmp.Or(t.Facts[factBootSet], t.Node.BootSet))
 }
 
-// BootWasSet reports whether one of these boot devices was set for all starts: by this flow last, or before it, as the node's document says.
+// BootWasSet reports whether one of these boot devices was set for all starts: by this flow last, or before it, as the node's document
+// says.
 func (t *Task) BootWasSet(of ...BootDevice) bool {
 	return slices.Contains(of, t.LastBootSet()) || slices.Contains(of, BootDevice(t.Node.BootSet))
 }

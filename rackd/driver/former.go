@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// In maintenance the interfaces of a node may change, as in Ironic, also while its instance is there. The boot interface of now then knows
-// nothing of what that of before has told the machine. What was set for all starts tells: no device of an instance is left for the next one.
+// In maintenance the interfaces of a node may change, as in Ironic, also while its instance is there. The boot interface of now then
+// knows nothing of what that of before has told the machine. The device that was set for all starts tells: none of an instance is left for
+// the next one.
 
 // takeBackFormer takes back what the boot interface of before has the machine boot at each start, once the one of now has cleaned up.
 func takeBackFormer(ctx context.Context, t *Task) error {

@@ -53,14 +53,14 @@ func TestWhatAnotherBootInterfaceHasSetIsTakenBack(t *testing.T) {
 		"noop, a request's device":               {boot: networkboot.IPXE(), deploy: none.Deploy{Former: tearDown}, set: "cdrom"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, k, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
+			_, _, f := volumed(t, mediaboot.VirtualMedia(nil), "uefi")
 			f.target = &driver.ISCSITarget{}
 			var m driver.Management = loading{f}
 			if c.lacks {
 				m = setless{f.Management}
 			}
 			r := newRig()
-			k = withMedia(t, r, c.boot, func(driver.Management) driver.Management { return m })
+			k := withMedia(t, r, c.boot, func(driver.Management) driver.Management { return m })
 			r.Node.BootSet, r.Node.InstanceInfo = c.set, c.info
 			deploy := c.deploy
 			if deploy == nil {

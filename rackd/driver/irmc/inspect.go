@@ -39,8 +39,8 @@ type Inspection struct {
 	agents *snmpclient.Reader
 }
 
-// NewInspection returns the interface. own knows which iRMCs have no Redfish service, and speaks SCCI with them. Redfish tells of the others
-// whether their firmware takes an iSCSI target.
+// NewInspection returns the interface. own knows which iRMCs have no Redfish service, and speaks SCCI with them. Redfish tells of the
+// others whether their firmware takes an iSCSI target.
 func NewInspection(modern redfish.Inspection, own Interface, agents *snmpclient.Reader) Inspection {
 	modern.Capabilities = redfish.Capabilities
 	return Inspection{modern, own, agents}

@@ -8,8 +8,8 @@ import (
 )
 
 // Deploy is the deploy interface "noop", as Ironic has it: of machines that another program installs. It takes each node as it is, and
-// touches no machine, so that no ramdisk cleans it either. A node may get it in maintenance, while an instance of another deploy interface is
-// there. That one Former takes off the machine; a nil Former takes nothing off.
+// touches no machine, so that no ramdisk cleans it either. A node may get it in maintenance, while an instance of another deploy interface
+// is there. That one Former takes off the machine; a nil Former takes nothing off.
 type Deploy struct {
 	Noop
 	Former driver.Deploy

@@ -255,8 +255,8 @@ func ClearFirmware(ctx context.Context, t *driver.Task) error {
 	return driver.ClearISCSI(ctx, t)
 }
 
-// ClearFormer takes away a volume that the firmware was given while the node had another boot interface, or boot mode: the machine's firmware
-// attaches none of those of now.
+// ClearFormer takes away a volume that the firmware was given while the node had another boot interface, or boot mode. The firmware
+// attaches none of the node's volumes now.
 func ClearFormer(ctx context.Context, t *driver.Task) error {
 	forget(t)
 	if !t.BootWasSet(driver.BootISCSI) {
