@@ -15,7 +15,7 @@ func takeBackFormer(ctx context.Context, t *Task) error {
 	switch last := t.LastBootSet(); last {
 	case BootISCSI:
 		return errors.Join(ClearISCSI(ctx, t), diskForGood(ctx, t, last))
-	case bootCD:
+	case bootCD, BootUSB:
 		return diskForGood(ctx, t, last)
 	case BootHTTP:
 		return withoutURL(ctx, t)
