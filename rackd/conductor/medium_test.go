@@ -20,6 +20,7 @@ import (
 type mediaAt string
 
 func (mediaAt) Problem(string) error               { return nil }
+func (mediaAt) Signed() bool                       { return true }
 func (m mediaAt) Base() string                     { return string(m) }
 func (mediaAt) TLSBase() string                    { return "" }
 func (mediaAt) Served(_, _ string) bool            { return true }

@@ -70,6 +70,9 @@ func (r *rackd) firmwareCertificates() ([][]byte, error) {
 // Problem implements runner.Media.
 func (s mediaServer) Problem(mode string) error { return s.loader.Problem(mode) }
 
+// Signed implements runner.Media.
+func (s mediaServer) Signed() bool { return s.loader.Signed() }
+
 // Base implements runner.Media.
 func (s mediaServer) Base() string { return s.base }
 

@@ -121,6 +121,8 @@ const (
 type Media interface {
 	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
 	Problem(mode string) error
+	// Signed reports whether UEFI with secure boot on starts a medium made here, by the keys that firmwares have from Microsoft.
+	Signed() bool
 	// Publish returns the URL of a medium for the boot into the ramdisk that the work counts next, below base; empty: at this
 	// rackd's own address. What it holds the node's boot interface says (MediumMaker). It may be read from now on. No stranger
 	// can guess the URL. It ends with the boot, and with Withdraw.

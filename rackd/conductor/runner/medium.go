@@ -13,6 +13,8 @@ import (
 type Media interface {
 	// Problem says why no medium made here starts on machines of a boot mode; nil: it does.
 	Problem(mode string) error
+	// Signed reports whether UEFI with secure boot on starts them.
+	Signed() bool
 	// Base is the base URL; URL that of one boot's medium below a base.
 	Base() string
 	// TLSBase is the base URL by TLS, for firmware; empty: there is none.

@@ -144,6 +144,9 @@ func (i Interface) ReadyInstance(ctx context.Context, t *driver.Task) error {
 		if err := t.Media.CheckInstance(t.Node, load); err != nil {
 			return fmt.Errorf("node %s: the instance's medium cannot be made: %w", t.Node.Label(), err)
 		}
+		if err := checkSigned(ctx, t, true); err != nil {
+			return err
+		}
 	}
 	if _, err = i.ownBase(t); err != nil { // the machine may run an instance still
 		return err

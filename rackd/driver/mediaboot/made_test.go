@@ -27,7 +27,8 @@ type server struct {
 	alive     bool
 	secure    string
 	shown     []string // certificates
-	unshown   error    // why they cannot be told
+	unsigned  bool
+	unshown   error // why they cannot be told
 	base      string
 	lives     []string // bases of other rackds
 	wrong     error    // of CheckInstance
@@ -36,6 +37,7 @@ type server struct {
 }
 
 func (s *server) Problem(string) error { return s.problem }
+func (s *server) Signed() bool         { return !s.unsigned }
 func (s *server) Base() string         { return cmp.Or(s.base, "http://192.0.2.5:8080") }
 func (s *server) TLSBase() string      { return s.secure }
 func (s *server) TLSCertificates() ([]string, error) {

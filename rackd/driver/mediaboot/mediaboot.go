@@ -285,6 +285,9 @@ func (i Interface) image(ctx context.Context, t *driver.Task, boot slot) (string
 	if err := t.Media.Problem(t.Node.BootMode()); err != nil {
 		return "", fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", t.Node.Label(), t.Node.BootMode(), err, driver.ErrInvalid)
 	}
+	if err := checkSigned(ctx, t, false); err != nil {
+		return "", err
+	}
 	if err := ownramdisk.Fetch(ctx, t); err != nil {
 		return "", err
 	}
