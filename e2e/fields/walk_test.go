@@ -180,7 +180,7 @@ var computed = map[string]string{
 	"rackd/driver/irmc.readUser":                   "", // which names them
 	"rackd/driver/irmc.oneOf":                      "", // those of readUser
 	"rackd/driver/irmc.isText":                     "", // those of readSNMP and readUser
-	"rackd/driver/networkboot.validateProgram":     "", // those of ownFiles
+	"rackd/driver/networkboot.refuseFiles":         "", // those of ownFiles
 	"rackd/driver/ownramdisk.Fetch":                "", // those of validateFiles
 	"rackd/driver/mediaboot.Validate":              "", // which names them
 	"rackd/driver/ownramdisk.Load":                 "", // those of fields

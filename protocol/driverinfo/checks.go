@@ -3,6 +3,7 @@ package driverinfo
 import (
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -123,7 +124,7 @@ func authoritiesFile(field, text, _ string) string {
 	if is, known := Truth(word); known {
 		word = strconv.FormatBool(is)
 	} else if word != "pin" {
-		return ""
+		return authorities("ilo_verify_ca", text, "")
 	}
 	return fmt.Sprintf("%s is %q, and it is the name of a PEM file: set ilo_verify_ca to %s, and remove %[1]s", field, text, word)
 }
@@ -155,12 +156,32 @@ func wolHost(field, text, _ string) string {
 	return ""
 }
 
-// vendorHost is the address of an iLO or an iRMC.
-func vendorHost(field, text, _ string) string {
-	if strings.ContainsAny(strings.Trim(text, "[]"), "/@?#") {
-		return field + " is neither a host name nor an address"
+func secureOn(field, text, _ string) string {
+	if octets, err := hex.DecodeString(strings.NewReplacer(":", "", "-", "").Replace(text)); err != nil || len(octets) != 6 {
+		return field + " is not six octets in hexadecimal digits"
 	}
 	return ""
+}
+
+// vendorHost is the address of an iLO or an iRMC.
+func vendorHost(account string) check {
+	return func(field, text, _ string) string {
+		if text = strings.Trim(text, "[]"); strings.ContainsAny(text, "/@?#") {
+			return field + " is neither a host name nor an address"
+		}
+		return endpoint(field, "https://"+net.JoinHostPort(text, "443"), account)
+	}
+}
+
+// overLAN is such an address where IPMI is spoken, too.
+func overLAN(account, portField string) check {
+	return func(field, text, uuid string) string {
+		text = strings.TrimSpace(strings.Trim(text, "[]"))
+		if vendorHost(account)(field, text, uuid) != "" || text == "" || Addressed(text) {
+			return "" // another rule says it
+		}
+		return invalidIPMIAddress(text, portField)
+	}
 }
 
 // IPMI.
@@ -169,7 +190,11 @@ func ipmiAddress(field, text, _ string) string {
 	if text = strings.TrimSpace(text); text == "" || Addressed(text) {
 		return ""
 	}
-	return fmt.Sprintf("Invalid IPMI address %q: must be a valid IP address or hostname, and its port in ipmi_port", text)
+	return invalidIPMIAddress(text, "ipmi_port")
+}
+
+func invalidIPMIAddress(text, portField string) string {
+	return fmt.Sprintf("Invalid IPMI address %q: must be a valid IP address or hostname, and its port in %s", text, portField)
 }
 
 // Addressed reports whether a text is an IP address or may be a host's name.
@@ -324,6 +349,15 @@ func irmcTimeout(field, text, _ string) string {
 	return fmt.Sprintf("Value '%s' is not an integer for '%s'", text, field)
 }
 
+func irmcProtocol(words ...string) check {
+	return func(field, text, _ string) string {
+		if slices.Contains(words, text) {
+			return ""
+		}
+		return fmt.Sprintf("Invalid value %s given for driver info parameter %s, the valid values are %s.", text, field, strings.Join(words, ", "))
+	}
+}
+
 func irmcSNMPVersion(field, text, _ string) string {
 	if slices.Contains([]string{"v1", "v2c", "v3"}, strings.ToLower(text)) {
 		return ""
@@ -417,6 +451,31 @@ func engineID(field, text, _ string) string {
 	return fmt.Sprintf("%s is %q: give 5 to 32 octets in hexadecimal digits", field, text)
 }
 
+func community(_, text, _ string) string {
+	if len(text) > longestCommunity {
+		return fmt.Sprintf("a community of driver_info has more than %d characters", longestCommunity)
+	}
+	return ""
+}
+
+func shortKey(what, in string) check {
+	return func(field, text, uuid string) string {
+		if len(text) < shortestKey {
+			return fmt.Sprintf("SNMPPowerDriver: short SNMPv3 %s key `driver_info/%s` %s %s configuration (8+ chars required)", what, field, in, uuid)
+		}
+		return ""
+	}
+}
+
+func shortest(format string) check {
+	return func(field, text, _ string) string {
+		if len(text) < shortestKey {
+			return fmt.Sprintf(format, field)
+		}
+		return ""
+	}
+}
+
 // mostRelays is how many relays an iBoot may have.
 const mostRelays = 32
 
@@ -488,11 +547,21 @@ func privateKey(field, text, _ string) string {
 	return ""
 }
 
+// keyContents leaves it to the driver whether a passphrase is the key's.
+func keyContents(field, text, _ string) string {
+	_, err := keys.ParsePrivateKey([]byte(text))
+	if _, needs := errors.AsType[*keys.PassphraseMissingError](err); err != nil && !needs {
+		return field + " is no private key in PEM, or ssh_password is not its passphrase"
+	}
+	return ""
+}
+
 func keyFile(field, _, _ string) string {
 	return field + " is not read: a rackd opens no file for a node. Give the key itself in ssh_key_contents."
 }
 
-func headless(field, text, _ string) string {
+// word is a boolean in Go's words.
+func word(field, text, _ string) string {
 	if _, err := strconv.ParseBool(strings.ToLower(text)); err != nil {
 		return fmt.Sprintf("%s is %q: give true or false", field, text)
 	}

@@ -1,7 +1,7 @@
 // Package driverinfo judges single values of a node's driver_info: those that are wrong whatever else the node says, such as a
 // port that is no number. Central refuses them when they are set, and rackds find them in `validate`, in the same words.
 //
-// It imports nothing of the project. Invariants:
+// Of the project it imports protocol/agentapi, which says what may stand on a kernel's command line. Invariants:
 //   - A missing value is never wrong: clients set fields in any order.
 //   - A field is judged only where an interface of the node reads it, and only by what this one value can tell.
 //   - A refusal names no secret.
@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Info is what the rules see of a node.
@@ -44,8 +45,37 @@ type rule struct {
 	readers []string
 	// reads reports whether they do for this node; nil: always.
 	reads func(Info) bool
-	// wrong says what is wrong with a text that is not empty; empty: nothing that it can tell.
+	// wrong says what is wrong with a text that is not empty; empty: nothing that it can tell. nil: it tells nothing.
 	wrong func(field, text, uuid string) string
+	// typed: the driver takes no number for a text.
+	typed bool
+}
+
+// says is wrong for a value and its text.
+func (r rule) says(field string, value any, uuid string) string {
+	if _, is := value.(string); r.typed && !is {
+		return fmt.Sprintf("The value is not a string for '%s'.", field)
+	}
+	if r.wrong == nil {
+		return ""
+	}
+	return OneLine(r.wrong(field, text(value), uuid))
+}
+
+// OneLine is a text with its control characters written out: a value is told with its line breaks as \n.
+func OneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var line strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			line.WriteRune(r)
+		}
+	}
+	return line.String()
 }
 
 // Wrong says what is wrong with the value of a field that one of the readers reads; empty: nothing.
@@ -55,7 +85,7 @@ func Wrong(reader, field, text, uuid string) string {
 	}
 	for _, r := range rules[field] {
 		if slices.Contains(r.readers, reader) {
-			return r.wrong(field, text, uuid)
+			return r.says(field, text, uuid)
 		}
 	}
 	return ""
@@ -81,7 +111,7 @@ func (r Refusal) Told() string {
 	}
 	why := r.Why
 	if shown != r.Value {
-		for _, as := range []string{strconv.Quote(r.Value), r.Value, strings.ToLower(r.Value), url.PathEscape(r.Value)} {
+		for _, as := range []string{strconv.Quote(r.Value), r.Value, strings.ToLower(r.Value), OneLine(r.Value), OneLine(strings.ToLower(r.Value)), url.PathEscape(r.Value)} {
 			why = strings.ReplaceAll(why, as, quotedAs(as, r.Value, shown))
 		}
 	}
@@ -116,7 +146,7 @@ func NewlyWrong(n Info, before map[string]any, interfaces map[string]string, exc
 			if !readBy(r, n.Driver, interfaces) || r.reads != nil && !r.reads(n) {
 				continue
 			}
-			why := r.wrong(field, said, n.UUID)
+			why := r.says(field, n.Fields[field], n.UUID)
 			if why != "" && !slices.ContainsFunc(wrong, func(r Refusal) bool { return r.Why == why }) {
 				wrong = append(wrong, Refusal{why, said})
 			}
@@ -134,12 +164,20 @@ func readBy(r rule, driver string, interfaces map[string]string) bool {
 	return false
 }
 
-// ownConsoles are the drivers whose consoles read their own fields, whatever the interface's name says, with the reader of those.
-var ownConsoles = map[string]string{"irmc": "irmc", "ilo": "ilo", "ilo5": "ilo"}
+// ownConsoles are the consoles that read other fields than their names say, by driver and name, with the reader of those.
+var ownConsoles = map[string]map[string]string{
+	"irmc": {"ipmitool-socat": irmcOverLAN, "ipmitool-shellinabox": irmcOverLAN},
+	"ilo":  {"ilo": iloOverLAN, "redfish-serial": iloSerial},
+	"ilo5": {"ilo": iloOverLAN, "redfish-serial": iloSerial},
+}
 
 // Reader is the name by which rules know an interface of a hardware type. The console ipmitool-socat of an iRMC reads irmc_address.
+// Fake hardware has interfaces of the names of others, and but one of them reads what the others read.
 func Reader(driver, kind, name string) string {
-	if own := ownConsoles[driver]; own != "" && kind == "console" && name != "no-console" {
+	if driver == "fake-hardware" && !(kind == "deploy" && name == "direct") {
+		return "fake"
+	}
+	if own := ownConsoles[driver][name]; own != "" && kind == "console" {
 		return own
 	}
 	return name

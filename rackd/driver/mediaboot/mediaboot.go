@@ -128,7 +128,10 @@ func (i Interface) Validate(n *node.Document) error {
 		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
 	}
 	if text := n.DriverString(ownramdisk.ImageField); text != "" {
-		return check(n, "driver_info "+ownramdisk.ImageField, text)
+		if err := check(n, "driver_info "+ownramdisk.ImageField, text); err != nil || !removable(n) {
+			return err
+		}
+		return ownramdisk.ValidateParams(n) // its second medium tells them
 	}
 	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
 		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {

@@ -29,15 +29,20 @@ func (i Interface) lacksProgram(n *node.Document, rescue bool) error {
 	return nil
 }
 
-// validateProgram refuses what a program that is the same for all machines cannot hold.
-func (i Interface) validateProgram(n *node.Document) error {
-	if err := i.lacksProgram(n, false); err != nil {
-		return err
-	}
+// refuseFiles refuses a node's own kernel and ramdisk, which the program holds.
+func refuseFiles(n *node.Document) error {
 	for _, field := range ownFiles {
 		if n.DriverString(field) != "" {
 			return fmt.Errorf("node %s: driver_info %s: the boot interface http loads the rack's program, which holds kernel and ramdisk: remove the field, or use http-ipxe: %w", n.Label(), field, driver.ErrInvalid)
 		}
+	}
+	return nil
+}
+
+// validateProgram refuses what a program that is the same for all machines cannot hold.
+func (i Interface) validateProgram(n *node.Document) error {
+	if err := i.lacksProgram(n, false); err != nil {
+		return err
 	}
 	for place, text := range map[string]string{"driver_info": n.DriverString(ownramdisk.ParamsField), "instance_info": n.InstanceString(ownramdisk.ParamsField)} {
 		for word := range strings.FieldsSeq(text) {

@@ -92,6 +92,9 @@ func (i Interface) Validate(n *node.Document) error {
 	files := i.rack
 	if i.programs {
 		files = nil // it needs no others
+		if err := refuseFiles(n); err != nil {
+			return err
+		}
 	}
 	if err := ownramdisk.Validate(n, files, ""); err != nil {
 		return err

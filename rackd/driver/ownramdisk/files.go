@@ -112,7 +112,7 @@ func Validate(n *node.Document, rack Rack, why string, unless ...string) error {
 			return fmt.Errorf("node %s: driver_info has no %s and %s, and %w: %w", n.Label(), KernelField, RamdiskField, lacks, driver.ErrInvalid)
 		}
 	}
-	return errors.Join(validateFiles(n, KernelField, RamdiskField, why, unless), validateParams(n))
+	return errors.Join(validateFiles(n, KernelField, RamdiskField, why, unless), ValidateParams(n))
 }
 
 // validateFiles checks the URLs of a node's own kernel and ramdisk.

@@ -11,10 +11,10 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// validateParams refuses parameters for the ramdisk's kernel that are rackd's to write: whom the agent
+// ValidateParams refuses parameters for the ramdisk's kernel that are rackd's to write: whom the agent
 // calls and believes, and which disks it spares, is not for a node's fields to say, which
 // tenants may set. It refuses more of them than the kernel's command line has room for.
-func validateParams(n *node.Document) error {
+func ValidateParams(n *node.Document) error {
 	given, isText := n.InstanceInfo[ParamsField].(string)
 	if v := n.InstanceInfo[ParamsField]; !isText && v != nil {
 		return fmt.Errorf("node %s: instance_info %s is %.60v: give a text: %w", n.Label(), ParamsField, v, driver.ErrInvalid)
