@@ -57,7 +57,9 @@ func (s *Server) createNode(r *Request) (Reply, error) {
 	}
 	s.Nodes.complete(n)
 	n.ConductorGroup = strings.ToLower(n.ConductorGroup)
-	s.modernise(n, func(kind string) bool { return n.Interfaces[kind] != "" })
+	if err := s.modernise(n, func(kind string) bool { return n.Interfaces[kind] != "" }); err != nil {
+		return Reply{}, err
+	}
 	m, err := s.dispatch.Owner(n, http.StatusBadRequest)
 	if err != nil {
 		return Reply{}, err

@@ -159,7 +159,9 @@ func (s *Server) change(ctx context.Context, tx *store.Tx, n *store.Node, c *nod
 	if c.reset && (changesHardware(&before, n) || c.touches("conductor_group")) {
 		forgetInterfaces(n, c)
 	}
-	s.modernise(n, func(kind string) bool { return c.touches(kind + "_interface") })
+	if err := s.modernise(n, func(kind string) bool { return c.touches(kind + "_interface") }); err != nil {
+		return err
+	}
 	if c.touches("lessee") {
 		n.LentTo = "" // from now on the lessee is the operator's
 	}
