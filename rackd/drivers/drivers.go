@@ -137,8 +137,8 @@ func Open(o Options) (*Set, error) {
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
 	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
-		redfishType(redfishes, o),
-		idracType(redfishes, drac, o),
+		redfishType(redfishes, lan, o),
+		idracType(redfishes, drac, lan, o),
 		iloType(ilos, oldILOs, lan, agents, o),
 		ilo5Type(ilos, oldILOs, lan, agents, o),
 		irmcType(irmcs, scci, lan, agents, o),
@@ -146,7 +146,7 @@ func Open(o Options) (*Set, error) {
 		ipmiType("intel-ipmi", lan, o, driver.Named{Name: "intel-ipmitool", Impl: ipmi.Intel{Driver: lan}}),
 		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}, driver.Named{Name: "libvirt-graphical", Impl: libvirt.Graphical{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
-		withRedfish(ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool), redfishes, o),
+		withRedfish(ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool), redfishes, lan, o),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
 		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
 		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
@@ -218,20 +218,26 @@ func redfishSerial(rf *redfish.Driver) driver.Named {
 	return driver.Named{Name: "redfish-serial", Impl: redfish.Console{Driver: rf}}
 }
 
+// solBeside is the serial console of machines whose BMC speaks Redfish, by Serial over LAN. As in Ironic it reads the ipmi_* fields: a BMC
+// may have another account, and another address, for IPMI.
+func solBeside(lan *ipmi.Driver) driver.Named {
+	return driver.Named{Name: "ipmitool-socat", Impl: ipmi.Console{Driver: lan}}
+}
+
 // redfishType is the hardware type redfish.
-func redfishType(rf *redfish.Driver, o Options) driver.Type {
+func redfishType(rf *redfish.Driver, lan *ipmi.Driver, o Options) driver.Type {
 	no := func(kind string) driver.Named {
 		return driver.Named{Name: "no-" + kind, Impl: none.Unsupported{Kind: kind}}
 	}
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: rf}},
-		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}},
+		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}, {Name: "noop", Impl: none.Management{}}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
 			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"deploy":   deploys(o),
 		"inspect":  {{Name: "redfish", Impl: redfish.Inspection{Driver: rf, Capabilities: redfish.Capabilities}}, {Name: "agent", Impl: agentinspect.New(o.Bringup)}, no("inspect")},
 		"bios":     {{Name: "redfish", Impl: redfish.BIOS{Driver: rf, Bringup: o.Bringup}}, no("bios")},
-		"console":  {no("console"), redfishSerial(rf), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: rf}}},
+		"console":  {no("console"), redfishSerial(rf), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: rf}}, solBeside(lan)},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: rf, Bringup: o.Bringup}}, no("firmware")},
 		"raid":     {{Name: "redfish", Impl: redfish.RAID{Driver: rf, Bringup: o.Bringup}}, no("raid")},
 		"rescue":   rescues(o),
@@ -321,8 +327,8 @@ func ciscoType(name string, lan *ipmi.Driver, o Options, impls ...driver.Named) 
 
 // withRedfish is a type of a vendor's with the interfaces of the type redfish behind its own. They read the redfish_* fields. A graphical
 // console is OpenBMC's alone.
-func withRedfish(t driver.Type, rf *redfish.Driver, o Options) driver.Type {
-	for kind, list := range redfishType(rf, o).Interfaces {
+func withRedfish(t driver.Type, rf *redfish.Driver, lan *ipmi.Driver, o Options) driver.Type {
+	for kind, list := range redfishType(rf, lan, o).Interfaces {
 		own := slices.Clone(t.Interfaces[kind]) // storages are of all types
 		for _, n := range list {
 			has := slices.ContainsFunc(own, func(h driver.Named) bool { return h.Name == n.Name })

@@ -270,7 +270,7 @@ func TestInterfacesBesideTheDefaults(t *testing.T) {
 		"ilo5":  {"console": "no-console redfish-serial ilo"},
 		"idrac": {"boot": "ipxe pxe idrac-redfish-virtual-media redfish-https http http-ipxe"},
 		"irmc":  {"console": "no-console ipmitool-socat ipmitool-shellinabox"},
-		"cisco-ucs-standalone": {"power": "cimc ipmitool redfish", "management": "cimc ipmitool redfish", "bios": "no-bios redfish", "raid": "no-raid redfish",
+		"cisco-ucs-standalone": {"power": "cimc ipmitool redfish", "management": "cimc ipmitool redfish noop", "bios": "no-bios redfish", "raid": "no-raid redfish",
 			"firmware": "no-firmware redfish", "vendor": "ipmitool no-vendor redfish", "inspect": "agent no-inspect redfish",
 			"boot":    "ipxe pxe http http-ipxe redfish-virtual-media redfish-https",
 			"console": "no-console ipmitool-socat ipmitool-shellinabox redfish-serial"},

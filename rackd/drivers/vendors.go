@@ -23,13 +23,14 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"deploy":  deploys(o),
 		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
+		"rescue":  rescues(o),
 		"storage": storages,
 	}}
 	for kind, list := range own {
 		t.Interfaces[kind] = list
 	}
 	t.Interfaces["inspect"] = append(t.Interfaces["inspect"], driver.Named{Name: "agent", Impl: agentinspect.New(o.Bringup)})
-	for _, kind := range []string{"inspect", "bios", "console", "firmware", "raid", "rescue", "vendor"} {
+	for _, kind := range []string{"inspect", "bios", "console", "firmware", "raid", "vendor"} {
 		list := t.Interfaces[kind]
 		if len(list) == 0 || list[0].Name != "no-"+kind {
 			t.Interfaces[kind] = append(list, no(kind))
@@ -39,7 +40,7 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 }
 
 // idracType is the hardware type idrac. Its interfaces of WS-Man's names read the drac_* fields, and speak Redfish too.
-func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
+func idracType(bmc, drac *redfish.Driver, lan *ipmi.Driver, o Options) driver.Type {
 	store := idrac.NewWeb(o.Fetching)
 	management := func(d *redfish.Driver) idrac.Management {
 		return idrac.Management{Management: redfish.Management{Driver: d, Bringup: o.Bringup}, Store: store}
@@ -57,7 +58,7 @@ func idracType(bmc, drac *redfish.Driver, o Options) driver.Type {
 			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"bios":     {{Name: "idrac-redfish", Impl: bios(bmc)}, {Name: "redfish", Impl: bios(bmc)}, {Name: "idrac-wsman", Impl: bios(drac)}},
 		"raid":     {{Name: "idrac-redfish", Impl: raid(bmc)}, {Name: "idrac-wsman", Impl: raid(drac)}, {Name: "idrac", Impl: raid(drac)}},
-		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}},
+		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}, solBeside(lan)},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
 		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc, Capabilities: redfish.Capabilities}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}},
 		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
