@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,12 @@ type Options struct {
 	// NoVNC is a folder with noVNC, for a page of graphical consoles; empty: there is no page.
 	NoVNC string
 	Log   *slog.Logger
+}
+
+// types are the hardware types, each once.
+func (o Options) types() []string {
+	others := slices.DeleteFunc(slices.Clone(o.Drivers), func(name string) bool { return name == fake.TypeName })
+	return append([]string{fake.TypeName}, others...)
 }
 
 // everywhere: who runs it owns the machine, and servers and emulated BMCs run beside it.
@@ -68,7 +75,7 @@ func Run(ctx context.Context, o Options, ready func(*stack.Stack)) error {
 		if err != nil {
 			return err
 		}
-		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: append([]string{"fake-hardware"}, o.Drivers...),
+		return daemon.Run(ctx, daemon.Config{Name: "rackd-dev", Conn: s.Conn, Keys: seal.NewKeyring("", key), Drivers: o.types(),
 			Fake: fake.Options{DefaultDelay: o.Delay}, DataDir: filepath.Join(o.Data, "rackd"), Log: o.Log, Observe: o.Observe, PowerSync: 2 * time.Minute,
 			Fetching: outbound.Fetching{Allowed: everywhere}, BMCs: everywhere,
 			TrustFirstLookup: true}, // its machines are not real: who plays one's ramdisk was given no boot script
