@@ -85,7 +85,9 @@ func (e *RefusedError) Error() string { return e.Text }
 func (*RefusedError) Is(target error) bool { return target == ErrInvalid }
 
 // Refuse returns a *RefusedError.
-func Refuse(format string, args ...any) error { return &RefusedError{driverinfo.OneLine(fmt.Sprintf(format, args...))} }
+func Refuse(format string, args ...any) error {
+	return &RefusedError{driverinfo.OneLine(fmt.Sprintf(format, args...))}
+}
 
 // Fence says whether its holder still owns the node.
 type Fence interface {

@@ -93,7 +93,7 @@ func TestParametersBesideOtherMedia(t *testing.T) {
 	}
 }
 
-// A BMC with two drives of all types has room for both media, also where one is full. What others have put in gives way, and not the parameters.
+// A BMC with two drives of all types has room for both media. What others have put in gives way, and not the parameters.
 func TestParametersBesideAFullDrive(t *testing.T) {
 	for _, full := range []map[int]string{{}, {0: "http://o/tools.iso"}, {1: "http://o/tools.iso"}} {
 		k, b, _ := told(t, "CD/USBStick", "CD/USBStick")
