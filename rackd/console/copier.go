@@ -89,7 +89,7 @@ func (k *Keeper) copyLog(ctx context.Context, r *record, forget, owner bool) (by
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	c, at, revision := r.snapshot(k.cfg.Name)
-	key := k.cfg.Copies.Key(at.Group)
+	key, before := k.cfg.Copies.Key(at.Group), revision
 	switch {
 	case !forget && len(c.Text) > 0:
 		revision, bytes, err = k.cfg.Copies.Save(ctx, at, c, revision)
@@ -103,6 +103,9 @@ func (k *Keeper) copyLog(ctx context.Context, r *record, forget, owner bool) (by
 	case err == nil:
 		k.cfg.Metrics.ConsoleCopied("ok", bytes)
 		k.copyTrouble.Over(k.cfg.Log)
+		if before == 0 && bytes > 0 {
+			k.copyFull.Over(k.cfg.Log)
+		}
 		r.saved(c, revision, key, time.Now().Add(time.Duration(bytes)*time.Second/CopyRate))
 		return bytes, nil
 	case errors.Is(err, ErrNoCopies):
@@ -120,6 +123,11 @@ func (k *Keeper) copyLog(ctx context.Context, r *record, forget, owner bool) (by
 		}
 	}
 	k.cfg.Metrics.ConsoleCopied("failed", 0)
+	if bus.Full(err) { // others have a copy there, which a new one replaces
+		k.copyFull.Failed(k.cfg.Log, "the copy of a console's log, for which the site has no room,", err, "node", at.Node)
+		r.pause(time.Now().Add(fullFor))
+		return 0, nil
+	}
 	k.copyTrouble.Failed(k.cfg.Log, "the copy of a console's log", err, "node", at.Node)
 	r.pause(time.Now().Add(copyAgain))
 	return 0, err

@@ -62,6 +62,8 @@ const (
 	copyTimeout = 2 * time.Second
 	// copyAgain is the pause of a console whose copy could not be written.
 	copyAgain = 5 * time.Second
+	// fullFor is that where the site has no room for it: each attempt packs the log in several sizes.
+	fullFor = time.Minute
 	// noCopiesFor is the pause where no copies are kept.
 	noCopiesFor = time.Minute
 )

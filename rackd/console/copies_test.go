@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/consolecopy"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -29,7 +31,10 @@ type shelf struct {
 	writes  int
 	bytes   int
 	removed int
+	refused int           // copies for which there was no room
 	fail    error         // of each request
+	full    bool          // it takes no copy of a console that has none there
+	silent  bool          // saves get no answer
 	stuck   chan struct{} // not nil: loads wait for it
 }
 
@@ -77,10 +82,17 @@ func (s *shelf) Load(ctx context.Context, at Place) (*consolecopy.Copy, uint64, 
 	return &c, b.revision, nil
 }
 
-func (s *shelf) Save(_ context.Context, at Place, c consolecopy.Copy, revision uint64) (uint64, int, error) {
+func (s *shelf) Save(ctx context.Context, at Place, c consolecopy.Copy, revision uint64) (uint64, int, error) {
 	raw, err := c.Seal(s.key, at.Node, consolecopy.MaxBytes)
 	if err != nil {
 		return 0, 0, err
+	}
+	s.mu.Lock()
+	silent := s.silent
+	s.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,6 +101,10 @@ func (s *shelf) Save(_ context.Context, at Place, c consolecopy.Copy, revision u
 	}
 	if s.bodies[at.Key()].revision != revision {
 		return 0, 0, ErrCopyChanged
+	}
+	if s.full && revision == 0 {
+		s.refused++
+		return 0, 0, fmt.Errorf("no room: %w", &jetstream.APIError{ErrorCode: 10077})
 	}
 	s.last++
 	s.writes++
@@ -656,6 +672,69 @@ func TestManyChattyConsoles(t *testing.T) {
 		}
 		if len(s.bodies) != machines {
 			t.Errorf("%d machines of %d have a copy", len(s.bodies), machines)
+		}
+	})
+}
+
+// A site has no room for further copies. Consoles that have one there write it on, however many others wait for room. These ask
+// seldom, and get their copies once there is room.
+func TestAFullSite(t *testing.T) {
+	s := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		const without = 100
+		k := New(Config{Name: "r1", Nodes: ownsAll{}, Metrics: &counts{results: map[string]int{}}, Copies: s})
+		add := func(id string) *held {
+			h := &held{k: k, id: id, record: newRecord("t1", opening)}
+			h.record.begin(Place{"", id})
+			h.record.adopt(nil, 0, "")
+			h.record.add([]byte("one "))
+			k.mu.Lock()
+			k.held[id] = h
+			k.mu.Unlock()
+			return h
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.copyLogs(ctx) }()
+		first := add(nodeA)
+		time.Sleep(2 * time.Second)
+		s.set(func() { s.full = true })
+		for i := range without {
+			add(fmt.Sprint("m", i))
+		}
+		time.Sleep(10 * time.Second)
+		first.record.add([]byte("two"))
+		time.Sleep(5 * time.Second)
+		if text, _ := s.text(t, nodeA); text != "one two" {
+			t.Errorf("the copy that has its place is %q", text)
+		}
+		time.Sleep(10 * time.Minute)
+		s.mu.Lock()
+		if s.refused < without || s.refused > 12*without {
+			t.Errorf("%d attempts of %d consoles in ten minutes", s.refused, without)
+		}
+		s.full = false
+		s.mu.Unlock()
+		time.Sleep(fullFor + 5*time.Second)
+		cancel()
+		<-done
+		if len(s.bodies) != without+1 {
+			t.Errorf("%d consoles of %d have a copy", len(s.bodies), without+1)
+		}
+	})
+}
+
+// Consoles were given away while the bus does not answer. A rackd that stops then waits for their copies no longer than for others.
+func TestAStopEndsLastCopies(t *testing.T) {
+	s := newShelf(t)
+	with(t, s, func(b *bench) {
+		b.says("text")
+		s.set(func() { s.silent = true })
+		b.owns(false)
+		began := time.Now()
+		b.stop()
+		if took := time.Since(began); took > lastWithin {
+			t.Errorf("the stop took %s", took)
 		}
 	})
 }

@@ -37,6 +37,7 @@ type Keeper struct {
 	copying     sync.WaitGroup
 	copied      chan struct{}
 	copyTrouble trouble.Spell
+	copyFull    trouble.Spell // while the site has no room for new copies
 
 	views viewers
 }
@@ -181,9 +182,9 @@ func (k *Keeper) look(ctx context.Context, id string) {
 	case h == nil:
 		k.take(ctx, Place{n.Group, id}, n.Tenancy, sumOf(n))
 	case !wanted:
-		k.leave(id, h, n != nil && n.ConsoleEnabled && k.graphical(n) == nil)
+		k.leave(ctx, id, h, n != nil && n.ConsoleEnabled && k.graphical(n) == nil)
 	case !h.at(n.Group): // its copy lies elsewhere, and another key seals it
-		k.leave(id, h, false)
+		k.leave(ctx, id, h, false)
 		k.NodeChanged(id)
 	default:
 		h.record.become(n.Tenancy)
@@ -228,7 +229,7 @@ func (k *Keeper) take(ctx context.Context, at Place, tenancy, sum string) {
 const opening = "it is being opened"
 
 // leave ends what is held of a node. keep: another rackd owns it now, and this one may again. Else its log ends, and the copy of it.
-func (k *Keeper) leave(id string, h *held, keep bool) {
+func (k *Keeper) leave(ctx context.Context, id string, h *held, keep bool) {
 	k.mu.Lock()
 	delete(k.held, id)
 	k.all, k.full = k.all || k.full, false
@@ -239,9 +240,10 @@ func (k *Keeper) leave(id string, h *held, keep bool) {
 	h.record.say("this rackd holds it no longer")
 	h.cancel()
 	k.copying.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), leftWithin)
+		left, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftWithin)
 		defer cancel()
-		k.lastCopy(ctx, h.record, !keep)
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWithin, cancel) })() // a rackd that stops has no time for it
+		k.lastCopy(left, h.record, !keep)
 	})
 }
 
