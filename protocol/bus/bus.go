@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -165,6 +166,7 @@ type Site struct {
 	refusals           refusals
 	beats              beats
 	nodes, work, event appender
+	consoles           atomic.Int64 // the bytes that MakeConsoles has asked the site for
 }
 
 // Settings of a site's buckets and stream.

@@ -17,6 +17,7 @@ import (
 const consoleMarkers = time.Hour
 
 // MakeConsoles makes the bucket of consoles' copies, or changes it to fit set. It tries until ctx ends where the servers do not answer.
+// A site that has no room for all of set's bytes is asked for them once: the bucket stays as it was made then.
 func (s *Site) MakeConsoles(ctx context.Context, set Settings) error {
 	if set.ConsolesBytes == 0 {
 		set.ConsolesBytes = DefaultConsolesBytes
@@ -30,7 +31,8 @@ func (s *Site) MakeConsoles(ctx context.Context, set Settings) error {
 		switch there, err := s.JS.Stream(ctx, stream); {
 		case err == nil:
 			now := there.CachedInfo().Config
-			if now.Replicas == replicas && now.MaxMsgSize == cfg.MaxValueSize && now.SubjectDeleteMarkerTTL == consoleMarkers && now.MaxBytes > 0 {
+			fits := now.Replicas == replicas && now.MaxMsgSize == cfg.MaxValueSize && now.SubjectDeleteMarkerTTL == consoleMarkers
+			if fits && (now.MaxBytes == set.ConsolesBytes || now.MaxBytes > 0 && s.consoles.Load() == set.ConsolesBytes) {
 				return s.OpenConsoles(ctx)
 			}
 			want.FirstSeq, apply = now.FirstSeq, s.JS.UpdateStream
@@ -48,6 +50,7 @@ func (s *Site) MakeConsoles(ctx context.Context, set Settings) error {
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // else another central was faster
 			return nil, err
 		}
+		s.consoles.Store(set.ConsolesBytes)
 		return s.OpenConsoles(ctx)
 	})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
-// Central may make the bucket, and may not read what lies in it. Made twice it stays as it is.
+// Central may make the bucket, and may not read what lies in it. Made twice it stays as it is, but for the room
+// that it may take: an operator may give it more or less.
 func TestCentralMakesTheConsolesBucket(t *testing.T) {
 	site, central := bustest.Fleet(t)
 	if _, err := site.OpenConsoles(t.Context()); !errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -32,12 +33,22 @@ func TestCentralMakesTheConsolesBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []bus.Settings{{Replicas: 1, ConsolesBytes: 8 << 20}, {Replicas: 1}, {}} {
+	bounded := func() int64 {
+		stream, err := site.JS.Stream(t.Context(), "KV_"+bus.ConsolesBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().Config.MaxBytes
+	}
+	for _, set := range []bus.Settings{{Replicas: 1, ConsolesBytes: 8 << 20}, {Replicas: 1, ConsolesBytes: 16 << 20}, {Replicas: 1, ConsolesBytes: 8 << 20}, {}} {
 		if err := central.MakeConsoles(t.Context(), set); err != nil {
 			t.Errorf("%+v: %v", set, err)
 		}
 		if e, err := kv.Get(t.Context(), bus.NodeKey("g", "n")); err != nil || e.Revision() != rev {
 			t.Errorf("%+v: the copy is %v, %v", set, e, err)
+		}
+		if most := bounded(); set.Replicas > 0 && most != set.ConsolesBytes {
+			t.Errorf("%+v: the bucket may have %d bytes", set, most)
 		}
 	}
 	stream, err := site.JS.Stream(t.Context(), "KV_"+bus.ConsolesBucket)
@@ -100,6 +111,13 @@ func TestConsolesOfASmallSite(t *testing.T) {
 	}
 	if most := stream.CachedInfo().Config.MaxBytes; most <= 0 || most > 32<<20 {
 		t.Errorf("copies may take %d bytes of a store of 64 MiB", most)
+	}
+	made := stream.CachedInfo().Config
+	if err := s.MakeConsoles(t.Context(), bus.Settings{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := stream.Info(t.Context()); err != nil || again.Config.MaxBytes != made.MaxBytes {
+		t.Errorf("made again, copies may take %d bytes, and before %d: %v", again.Config.MaxBytes, made.MaxBytes, err)
 	}
 	full := small(t, 4<<20)
 	s, err = bus.Open(t.Context(), full, "", bus.Settings{Replicas: 1, EventsBytes: 1 << 20, DrivesBytes: 1 << 20})
