@@ -55,6 +55,7 @@ func TestADamagedCheckpoint(t *testing.T) {
 		"less than nothing":    {`{"disk":"one","done":-5,"image":"` + of + `"}`, "counts below zero"},
 		"tries without end":    {`{"disk":"one","again":-1000000}`, "counts below zero"},
 		"more than the image":  {`{"disk":"one","done":4611686018427387904,"image":"` + of + `"}`, ""},
+		"the last try, more":   {`{"disk":"one","again":2,"done":4611686018427387904,"image":"` + of + `"}`, "handle is damaged"},
 		"whole, of no disk":    {`{"whole":true,"size":-1}`, "counts below zero"},
 		"of a newer program":   {`{"disk":"one","done":0,"image":"` + of + `","pieces":[1,2]}`, ""},
 		"of an older program":  {`{}`, ""},

@@ -228,9 +228,12 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 		}
 		return nil, fmt.Errorf("node %s: %w", r.t.Node.Label(), err)
 	}
-	if size := src.size(); size > 0 && r.h.Done > size && r.h.Again < agains {
+	if size := src.size(); size > 0 && r.h.Done > size {
 		src.close()
 		done()
+		if r.h.Again >= agains {
+			return nil, fmt.Errorf("node %s: the step's handle is damaged, for it says that %d bytes of %d are on the disk, and the image was begun %d times: deploy the node again", r.t.Node.Label(), r.h.Done, size, agains+1)
+		}
 		r.t.Record.Phase("image", fmt.Sprintf("the checkpoint says that %d bytes of %d are on the disk, so it is damaged: the image is written from its start", r.h.Done, size))
 		return nil, r.again(ctx)
 	}
