@@ -166,8 +166,8 @@ func sensorHelp(name string) string {
 		return "When the sensors of the machine were read last."
 	case strings.HasPrefix(name, "baremetal_temp_"), strings.HasSuffix(name, "_celsius"):
 		return "A temperature that the BMC of the machine tells."
-	case name == "baremetal_fan_status", name == "baremetal_power_status", name == "baremetal_drive_status":
-		return "Health that the BMC of the machine tells: 0 is OK, 1 is not."
+	case slices.Contains([]string{"baremetal_temperature_status", "baremetal_fan_status", "baremetal_power_status", "baremetal_drive_status"}, name):
+		return "Health that the BMC of the machine tells: 0 is OK, 1 a warning, 2 critical. By IPMI 1 is any state that is asserted."
 	}
 	return "A sensor that the BMC of the machine tells; a discrete one is 0 where none of its states is asserted, else 1."
 }
@@ -176,32 +176,26 @@ func sensorHelp(name string) string {
 // "Sensor Reading"; those of Redfish have fields in lower case.
 func gaugesOf(r Reading) (list []sensorGauge) {
 	seen := map[string]bool{}
-	add := func(name string, value float64, entity, sensor, id, status string) {
-		labels := []string{"node_name", "node_uuid", "instance_uuid", "entity_id", "sensor_id"}
-		values := []string{r.Name, r.Node, r.Instance, entity, cmp.Or(sensor, id)}
-		if status != "" {
-			labels, values = append(labels, "status"), append(values, status)
+	add := func(name string, value float64, more ...string) {
+		g := sensorGauge{name: metricName(name), value: value}
+		for pair := range slices.Chunk(append([]string{"node_name", r.Name, "node_uuid", r.Node, "instance_uuid", r.Instance}, more...), 2) {
+			g.labels, g.values = append(g.labels, pair[0]), append(g.values, label(pair[1]))
 		}
-		g := sensorGauge{name: metricName(name), labels: labels, value: value}
-		for _, v := range values {
-			g.values = append(g.values, label(v))
+		if key := g.name + "\x00" + strings.Join(g.values, "\x00"); !seen[key] { // texts that were cut may be the same
+			seen[key] = true
+			list = append(list, g)
 		}
-		key := g.name + "\x00" + strings.Join(g.values, "\x00")
-		if seen[key] { // two sensors of one number: the names tell them apart
-			g.values[4] = label(id)
-			if key = g.name + "\x00" + strings.Join(g.values, "\x00"); seen[key] {
-				return
-			}
-		}
-		seen[key] = true
-		list = append(list, g)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Types)) {
 		for _, id := range slices.Sorted(maps.Keys(r.Types[kind])) {
 			fields := r.Types[kind][id]
 			if text, byIPMI := fields["Sensor Reading"].(string); byIPMI {
 				if name, value, ok := ipmiGauge(kind, id, text); ok {
-					add(name, value, said(fields["Entity ID"]), said(fields["Sensor ID"]), id, said(fields["Status"]))
+					labels := []string{"entity_id", said(fields["Entity ID"]), "sensor_id", cmp.Or(said(fields["Sensor ID"]), id)}
+					if status := said(fields["Status"]); status != "" {
+						labels = append(labels, "status", status)
+					}
+					add(name, value, labels...)
 				}
 				continue
 			}
@@ -218,26 +212,47 @@ func gaugesOf(r Reading) (list []sensorGauge) {
 	return list
 }
 
-// redfishGauge names a sensor of Redfish as ironic-prometheus-exporter does. A part whose health is not told has no status.
-func redfishGauge(kind, id string, f map[string]any, add func(name string, value float64, entity, sensor, id, status string)) {
-	bad := 0.0
-	health := said(f["health"])
-	if health != "OK" {
-		bad = 1
+// healths are the values of a part's health, as ironic-prometheus-exporter has them.
+var healths = map[string]float64{"OK": 0, "Warning": 1, "Critical": 2}
+
+// statuses are the metrics of a part's health, with the entity that their series are of: of those without one, the physical context.
+var statuses = map[string]struct{ name, entity string }{
+	"Temperature": {"baremetal_temperature_status", ""},
+	"Fan":         {"baremetal_fan_status", ""},
+	"Power":       {"baremetal_power_status", "PSU"},
+	"Drive":       {"baremetal_drive_status", "HDD"},
+}
+
+// ofParts are the fields of Redfish's sensors that are labels. Readings are none: each one would begin a series.
+var ofParts = []string{"capacity_bytes", "health", "identity", "max_reading_range", "max_reading_range_temp", "min_reading_range",
+	"min_reading_range_temp", "model", "name", "physical_context", "power_capacity_watts", "sensor_number", "serial_number", "state"}
+
+// redfishGauge names a sensor of Redfish as ironic-prometheus-exporter does. A part whose health is not told, or is not one of
+// the schema's words, has no status. One that tells another state than Enabled has no gauge.
+func redfishGauge(kind, id string, f map[string]any, add func(name string, value float64, more ...string)) {
+	if state := said(f["state"]); state != "" && !strings.EqualFold(state, "Enabled") {
+		return
 	}
 	context := said(f["physical_context"])
-	switch {
-	case kind == "Temperature":
-		if value, ok := number(f["reading_celsius"]); ok {
-			add("baremetal_temp_"+strings.ToLower(cmp.Or(context, "unknown"))+"_celsius", value, context, said(f["sensor_number"]), id, "")
+	status, known := statuses[kind]
+	if !known {
+		return
+	}
+	labels := []string{"entity_id", cmp.Or(status.entity, context), "sensor_id", id}
+	for _, field := range ofParts {
+		if text := said(f[field]); text != "" {
+			labels = append(labels, field, text)
 		}
-	case health == "":
-	case kind == "Fan":
-		add("baremetal_fan_status", bad, context, said(f["identity"]), id, "")
-	case kind == "Power":
-		add("baremetal_power_status", bad, "PSU", id, id, "")
-	case kind == "Drive":
-		add("baremetal_drive_status", bad, "HDD", id, id, "")
+	}
+	if kind == "Temperature" {
+		value, read := number(f["reading_celsius"])
+		if !read {
+			return
+		}
+		add("baremetal_temp_"+strings.ToLower(cmp.Or(context, "unknown"))+"_celsius", value, labels...)
+	}
+	if value, told := healths[said(f["health"])]; told {
+		add(status.name, value, labels...)
 	}
 }
 
@@ -245,10 +260,11 @@ var (
 	digits     = regexp.MustCompile(`[0-9]+`)
 	fanNumber  = regexp.MustCompile(`fan[0-9]*[a-z]*`)
 	brackets   = regexp.MustCompile(`\(.*\)`)
-	notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+	ofVolts    = regexp.MustCompile(`[0-9+]v|[0-9+].[0-9*]v`)
+	notOfAName = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 )
 
-// ipmiKinds are the types of sensors of IPMI that become gauges, with what surrounds the sensor's own name. All but voltage are
+// ipmiKinds are the types of sensors of IPMI that become gauges, with what surrounds the sensor's own name. They are
 // those of ironic-prometheus-exporter.
 var ipmiKinds = map[string]struct{ prefix, suffix string }{
 	"management":  {"baremetal_", ""},
@@ -260,7 +276,7 @@ var ipmiKinds = map[string]struct{ prefix, suffix string }{
 	"power":       {"baremetal_power_", ""},
 	"watchdog2":   {"baremetal_", ""},
 	"fan":         {"baremetal_", ""},
-	"voltage":     {"baremetal_", "_volts"},
+	"voltage":     {"baremetal_voltage_", ""},
 }
 
 // ipmiGauge names a sensor of IPMI, such as "Inlet Temp (0x5)", and reads its value. A sensor without a reading has none.
@@ -272,14 +288,21 @@ func ipmiGauge(kind, id, reading string) (name string, value float64, ok bool) {
 		return "", 0, false
 	}
 	unit := ""
+	if len(words) > 1 && (kind == "fan" || kind == "voltage") {
+		unit = "_" + strings.ToLower(words[len(words)-1])
+	}
+	id = strings.ToLower(id)
 	if kind == "fan" {
-		id = strings.Join(strings.Fields(brackets.ReplaceAllString(fanNumber.ReplaceAllString(strings.ToLower(id), "fan"), "")), "_")
-		if len(words) > 1 {
-			unit = "_" + strings.ToLower(words[len(words)-1])
-		}
+		id = strings.Join(strings.Fields(brackets.ReplaceAllString(fanNumber.ReplaceAllString(id, "fan"), "")), "_")
 	} else {
-		parts := strings.Fields(strings.ToLower(digits.ReplaceAllString(id, "")))
-		id = strings.Join(parts[:max(0, len(parts)-1)], "_")
+		if kind == "voltage" { // "3.3V A PG" is "a pg": how many volts it ought to have is no part of the name
+			id = ofVolts.ReplaceAllString(id, "")
+		}
+		parts := strings.Fields(digits.ReplaceAllString(id, ""))
+		id = strings.ReplaceAll(strings.Join(parts[:max(0, len(parts)-1)], "_"), "-", "_")
+	}
+	if kind == "voltage" && strings.Contains(of.prefix, id) {
+		id = "" // the exporter leaves out what the prefix says, and also a name of one letter in it
 	}
 	if kind == "memory" && !strings.Contains(id, "mem") {
 		id = "memory_" + id
@@ -295,6 +318,7 @@ func ipmiGauge(kind, id, reading string) (name string, value float64, ok bool) {
 	return name, value, err == nil
 }
 
+// metricName is a text as the name of a metric. What has no place in one is an underscore, and there are no two in a row.
 func metricName(s string) string {
 	s = notOfAName.ReplaceAllString(s, "_")
 	return s[:min(len(s), sensorText)]
