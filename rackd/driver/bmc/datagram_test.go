@@ -40,6 +40,7 @@ func TestDatagramDriverConforms(t *testing.T) {
 			Deny:      func() { e.set(func() { e.password, e.sessions = "an0ther", 0 }) },
 			Logins:    func() (n int) { e.set(func() { n = e.refused }); return n },
 			Corrected: func() *node.Document { return nodeWith("an0ther") },
+			Forget:    func() { e.set(func() { e.boot = "disk always" }) },
 		}
 	})
 }

@@ -73,6 +73,17 @@ func TestConformance(t *testing.T) {
 				m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 				m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
 				m.Sessions = func() (n int) { s.Set(func() { n = len(s.Cookies) }); return n }
+				m.Forget = func() {
+					s.Set(func() {
+						for at, order := range map[string]string{byKind + "/storage-read-write": "1", byKind + "/lan-read-only": "2"} {
+							s.Put(s.Object(at).Set("order", order))
+						}
+						if exact {
+							s.Put(s.Object(precise+"/hdd-raid").Set("order", "1"))
+							s.Put(s.Object(precise+"/pxe-mlom").Set("order", "2"))
+						}
+					})
+				}
 				m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"cimc_password": "an0ther"}) }
 				return m
 			})

@@ -50,6 +50,9 @@ type Machine struct {
 	Deny      func()
 	Logins    func() int
 	Corrected func() *node.Document
+	// Forget has the BMC forget the boot device that was set for all starts, as one does at the machine's next start or when its settings
+	// are reset. The machine then boots from something else than pxe.
+	Forget func()
 	// MediaCertificate is a certificate, as PEM, that the machine's drives for CDs may be given, so that they verify the servers of images.
 	// It is there where Management is a driver.MediaTruster.
 	MediaCertificate string
@@ -59,8 +62,8 @@ type Machine struct {
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty, and
-	// Sessions beside Spoil. Its entry Log says why the driver does not log to Logger. The checks that need it are left out for that
+	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty,
+	// Sessions beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to Logger. The checks that need it are left out for that
 	// reason, which the test prints.
 	Without map[string]string
 }
@@ -134,6 +137,7 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 		{"a reboot of a machine that is off switches it on", checkRebootOfOff},
 		{"what is already so is not written", checkPresentState},
 		{"a boot device is read back", checkBootDevice},
+		{"a boot device that the BMC forgets is seen, and set again", checkForgotten},
 		{"what a machine does not know is refused", checkUnknownWords},
 		{"the contexts of reads and writes are honoured", checkContexts},
 		{"a BMC that hangs holds up no caller", checkHang},

@@ -64,6 +64,9 @@ func checkReasons(t *testing.T, m *Machine) {
 	if why := m.Without["MediaCertificate"]; m.truster() && (m.MediaCertificate == "") != (why != "") {
 		t.Errorf("MediaCertificate is %q, and Without says %q: one of them is wanted, for Management is a driver.MediaTruster", m.MediaCertificate, why)
 	}
+	if why, can := m.Without["Forget"], m.Management != nil && !m.fixed(); can && (m.Forget == nil) != (why != "") || !can && why != "" {
+		t.Errorf("Forget is there: %t, boot devices are set: %t, and Without says of it %q", m.Forget != nil, can, why)
+	}
 	if m.Deny != nil && (m.Logins == nil || m.Corrected == nil) {
 		t.Error("Deny needs Logins and Corrected")
 	}

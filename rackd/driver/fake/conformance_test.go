@@ -35,11 +35,12 @@ func conforms(t *testing.T, management driver.Management) {
 			},
 			Silence: func() { set("_fail", "no answer"); set("_unreachable", true) },
 			Hang:    func() { set("_delay", 3600) },
-			Without: map[string]string{"Lose": "no wire loses an answer", "Spoil": "there is no wire", "WhileRead": "no wire is read", "Deny": "there are no credentials", "Second": "there is no BMC", "Port": "there is no BMC",
+			Without: map[string]string{"Lose": "no wire loses an answer", "Forget": "there is no BMC but the driver's own memory", "Spoil": "there is no wire", "WhileRead": "no wire is read", "Deny": "there are no credentials", "Second": "there is no BMC", "Port": "there is no BMC",
 				"Log": "the driver logs nothing"},
 		}
 		if management != nil {
 			m.Management = management
+			delete(m.Without, "Forget")
 		}
 		return m
 	})

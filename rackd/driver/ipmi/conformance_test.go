@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bougou/go-ipmi/pkg/types"
+
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/ipmi/ipmitest"
@@ -29,6 +31,9 @@ func TestConformance(t *testing.T) {
 					m.Spoil, m.Asked, m.Without["Spoil"] = nil, nil, "this BMC has one session of 1.5 for a user: one whose answer is lost bars the user for a minute. ops/virtual/ipmisim has that"
 				case name != "2.0" && os.Getenv("IRONYARD_HARDWARE") == "": // a minute each
 					m.Spoil, m.Asked, m.Without["Spoil"] = nil, nil, "2.0 has that; for the others set IRONYARD_HARDWARE=1"
+				}
+				if name == "force" {
+					m.Forget, m.Without["Forget"] = nil, "with ipmi_force_boot_device rackd tells the BMC before each start, and answers from what it keeps: TestForcedBootDevice"
 				}
 				if name == "intel" {
 					m.Management = Intel{Driver: m.Power.(*Driver)}
@@ -87,6 +92,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 		WhileRead: func(do func()) { whileRead.Store(&do) },
 		Deny:      func() { r.wire.To(r.start("an0ther-pass")) },
 		Logins:    func() (n int) { r.set(func() { n = r.refused }); return n },
+		Forget:    func() { r.chassis.set(func() { r.chassis.flags = types.BootOptionParam_BootFlags{} }) },
 		Corrected: func() *node.Document { return r.node("an0ther-pass", fields) },
 	}
 }

@@ -220,7 +220,7 @@ func TestConformanceWithLibvirtd(t *testing.T) {
 		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
 			fieldURI: "test:///default?socket=" + r.listener.Addr().String(), fieldDomain: "test"}}
 		return &drivertest.Machine{Power: dr, Management: dr, Node: n, Lasting: true,
-			Without: map[string]string{"Second": "libvirt's test driver has one machine", "Spoil": "its relay passes calls on, loses and hangs", "Port": "libvirt is reached by a local socket here, without a port",
+			Without: map[string]string{"Second": "libvirt's test driver has one machine", "Forget": "libvirtd keeps what is defined: no start changes it", "Spoil": "its relay passes calls on, loses and hangs", "Port": "libvirt is reached by a local socket here, without a port",
 				"Deny": "a local socket asks for no credentials: TLS and SSH do, in transports_test.go"},
 			Writes: func() (calls int) { r.set(func() { calls = r.calls }); return calls },
 			Lose:   func() { r.set(func() { r.lose = true }) },

@@ -108,6 +108,7 @@ func TestConformance(t *testing.T) {
 		}
 		m.Deny = func() { c.Set(func() { c.password = "an0ther" }) }
 		m.Logins = func() (n int) { c.Set(func() { n = c.refused }); return n }
+		m.Forget = func() { c.Set(func() { c.next["1"] = "NoOverride" }) }
 		m.Corrected = func() *node.Document { return c.node(map[string]any{fieldPassword: "an0ther"}) }
 		return m
 	})

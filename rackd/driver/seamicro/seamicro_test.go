@@ -163,6 +163,7 @@ func TestConformance(t *testing.T) {
 		}
 		m.Deny = func() { c.Set(func() { c.password = "an0ther" }) }
 		m.Logins = func() (n int) { c.Set(func() { n = c.refused }); return n }
+		m.Forget = func() { c.Set(func() { c.order["1/0"] = "hd0" }) }
 		m.Corrected = func() *node.Document { return c.node(map[string]any{fieldPassword: "an0ther"}) }
 		return m
 	})

@@ -390,6 +390,7 @@ func TestConformance(t *testing.T) {
 					},
 					Logins:    func() (n int) { h.set(func() { n = h.refused }); return n },
 					Corrected: func() *node.Document { return nodeWith("an0ther") },
+					Forget:    func() { h.set(func() { h.machines[ours].boot = "" }) },
 				}
 				m.Second = func() *node.Document {
 					n := nodeWith("s3cret")
@@ -397,7 +398,7 @@ func TestConformance(t *testing.T) {
 					return n
 				}
 				if kind == "vmware" {
-					m.Management, m.Without["Management"] = nil, "vim-cmd knows no boot devices"
+					m.Management, m.Forget, m.Without["Management"] = nil, nil, "vim-cmd knows no boot devices"
 				}
 				return m
 			})

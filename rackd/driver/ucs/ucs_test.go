@@ -85,6 +85,11 @@ func TestConformance(t *testing.T) {
 		m.Deny = func() { s.Set(func() { s.Password, s.Cookies = "an0ther", nil }) }
 		m.Logins = func() (n int) { s.Set(func() { n = s.Refused }); return n }
 		m.Sessions = func() (n int) { s.Set(func() { n = len(s.Cookies) }); return n }
+		m.Forget = func() { // another manager of its profiles gives it the shared policy back
+			s.Set(func() {
+				s.Put(cisco.New("lsServer", "dn", "org-root/ls-web1", "bootPolicyName", "default", "operBootPolicyName", "org-root/boot-policy-default"))
+			})
+		}
 		m.Corrected = func() *node.Document { return nodeOf(s, map[string]any{"ucs_password": "an0ther"}) }
 		return m
 	})

@@ -206,6 +206,7 @@ func TestConformance(t *testing.T) {
 		m.Deny = func() { h.Set(func() { h.password, h.boxes = "an0ther", nil }) }
 		m.Logins = func() (n int) { h.Set(func() { n = h.refused }); return n }
 		m.Sessions = func() (n int) { h.Set(func() { n = len(h.boxes) }); return n }
+		m.Forget = func() { h.Set(func() { h.machines["web1"].boot = []string{"HardDisk", "DVD", "Null", "Null"} }) }
 		m.Corrected = func() *node.Document { return h.node(map[string]any{fieldPassword: "an0ther"}) }
 		return m
 	})

@@ -302,6 +302,11 @@ func (d *double) machine(t *testing.T) *drivertest.Machine {
 		WhileRead: func(do func()) { d.do(func() { d.whileRead = do }) },
 		Deny:      func() { d.do(func() { d.deny, d.password = true, other }) },
 		Logins:    func() (n int) { d.do(func() { n = d.refused }); return n },
+		Forget: func() {
+			d.do(func() {
+				d.order = []entry{{value: "HDD"}, {value: "CDROM"}, {value: "NETWORK"}, {value: "USB"}, {value: "FLOPPY"}}
+			})
+		},
 		Corrected: func() *node.Document { return d.node(other) },
 	}
 }

@@ -11,7 +11,7 @@ func (b *BMC) Machine(power driver.Power, management driver.Management, info fun
 	of := func(password string) *node.Document {
 		return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: info(password)}
 	}
-	without := map[string]string{"Second": "it has one system: shared_test.go of redfish has two"}
+	without := map[string]string{"Second": "it has one system: shared_test.go of redfish has two", "Forget": "TestGuardOfAForgetfulBMC of ops/virtual/vbmc judges that by Redfish"}
 	if _, trusts := management.(driver.MediaTruster); trusts {
 		without["MediaCertificate"] = "it has no virtual drive: ops/virtual/vbmc has one"
 	}
