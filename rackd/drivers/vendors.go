@@ -22,8 +22,8 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 	}
 	t := driver.Type{Name: name, Interfaces: map[string][]driver.Named{
 		"deploy":  deploys(o),
-		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
 		"rescue":  rescues(o),
+		"network": {flat, {Name: "noop", Impl: none.Noop{}}},
 		"storage": storages,
 	}}
 	for kind, list := range own {

@@ -1,16 +1,19 @@
 // Package autodetect is the deploy interface "autodetect": what the instance brings says which of others is to deploy it.
 //
-// It may import rackd/driver and protocol. Invariant: the choice follows from the node's fields, so that each rackd makes the same
-// one. All choices clean and service by the agent of the last.
+// It may import rackd/driver, its packages instancefiles and volume, and protocol. Invariant: the choice follows from the node's fields,
+// so that each rackd makes the same one. All choices clean and service by the agent of the last.
 package autodetect
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 )
 
 // Choice is a deploy interface that says which instances it is for.
@@ -90,8 +93,17 @@ func (i Interface) Ignored(n *node.Document) map[string]string {
 	return ignored
 }
 
-// Validate is that of the chosen interface.
-func (i Interface) Validate(n *node.Document) error { return i.chosen(n).Validate(n) }
+// Validate is that of the chosen interface. Files to boot choose none as long as the instance is not said to be a ramdisk.
+func (i Interface) Validate(n *node.Document) error {
+	if n.InstanceString(fieldImage) == "" && instancefiles.Given(n) && !instancefiles.Asked(n) && !volume.Boots(n) {
+		return fmt.Errorf("node %s: instance_info has files to boot and no %s, and autodetect boots files alone where %s is true: set it, or use deploy_interface ramdisk: %w",
+			n.Label(), fieldImage, instancefiles.Sentinel, driver.ErrInvalid)
+	}
+	return i.chosen(n).Validate(n)
+}
+
+// fieldImage of instance_info names an image that is written to a disk.
+const fieldImage = "image_source"
 
 // ValidateWith is that of the chosen interface.
 func (i Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {

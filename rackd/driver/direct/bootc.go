@@ -33,7 +33,7 @@ func (Bootc) InstanceFields() []string {
 func (Bootc) Validate(n *node.Document) error {
 	source := n.InstanceString("image_source")
 	if !strings.HasPrefix(source, "oci://") {
-		return driver.Refuse("Invalid image href %s.", imageShown(source))
+		return driver.Refuse("Invalid image href %s. The deploy interface bootc installs a container: give image_source as oci://REGISTRY/NAME:TAG.", imageShown(source))
 	}
 	if f := n.InstanceString("image_disk_format"); f != "" && f != diskFormatBootc {
 		return fmt.Errorf("node %s: image_disk_format is %.40q, and the deploy interface bootc installs containers: give bootc, or remove it: %w", n.Label(), f, driver.ErrInvalid)

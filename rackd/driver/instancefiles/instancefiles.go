@@ -40,6 +40,11 @@ func Asked(n *node.Document) bool {
 	if slices.Contains([]string{"", "0", "false", "False"}, n.InstanceString(Sentinel)) {
 		return false
 	}
+	return Given(n)
+}
+
+// Given reports whether instance_info names files to boot: an image of a CD, or a kernel and a ramdisk.
+func Given(n *node.Document) bool {
 	return n.InstanceString(ISO) != "" || n.InstanceString(Kernel) != "" && n.InstanceString(Ramdisk) != ""
 }
 
