@@ -63,8 +63,8 @@ type Machine struct {
 	Port  func() string
 	Close func(context.Context) error
 	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty,
-	// Sessions beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to Logger. The checks that need it are left out for that
-	// reason, which the test prints.
+	// Sessions beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to
+	// Logger. The checks that need it are left out for that reason, which the test prints.
 	Without map[string]string
 }
 
