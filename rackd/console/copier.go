@@ -259,7 +259,8 @@ func (k *Keeper) sweepCopies(ctx context.Context) {
 	}
 }
 
-// sweep removes copies of nodes that are gone or have no console, and has copies written again that were lost.
+// sweep removes copies of nodes that have no console, or are not known at two sweeps in a row: what a site's bus has lost of nodes comes
+// again. It has copies written again that were lost.
 func (k *Keeper) sweep(ctx context.Context) error {
 	written := map[string]uint64{}
 	records := map[string]*record{}
@@ -284,11 +285,16 @@ func (k *Keeper) sweep(ctx context.Context) error {
 	for _, id := range k.cfg.Nodes.Nodes() {
 		known[id] = true
 	}
+	before := k.unknown
+	k.unknown = map[string]bool{}
 	for _, c := range list {
 		delete(written, c.Key)
 		id := bus.NodeOfKey(c.Key)
 		n := k.cfg.Documents.Node(id) // nil also of one that this rackd cannot read
-		gone := !known[id] || n != nil && (bus.NodeKey(n.Group, id) != c.Key || !n.ConsoleEnabled || k.graphical(n) != nil)
+		if !known[id] {
+			k.unknown[c.Key] = true
+		}
+		gone := !known[id] && before[c.Key] || n != nil && (bus.NodeKey(n.Group, id) != c.Key || !n.ConsoleEnabled || k.graphical(n) != nil)
 		if !gone || time.Since(c.Written) < sweepAfter {
 			continue
 		}

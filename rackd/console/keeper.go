@@ -37,7 +37,9 @@ type Keeper struct {
 	copying     sync.WaitGroup
 	copied      chan struct{}
 	copyTrouble trouble.Spell
-	copyFull    trouble.Spell // while the site has no room for new copies
+	// unknown are the copies whose node was not known at the last sweep. The sweeps alone use it.
+	unknown  map[string]bool
+	copyFull trouble.Spell // while the site has no room for new copies
 
 	views viewers
 }

@@ -202,7 +202,7 @@ func (r *run) begin(ctx context.Context) (*transfer, error) {
 		return nil, err
 	}
 	if r.h.Done > 0 && r.h.Image != img.ID() {
-		if r.h.Again == agains {
+		if r.h.Again >= agains {
 			return nil, fmt.Errorf("node %s: its image was another one %d times while it was written: give the image by a checksum, and not by an address whose content changes", r.t.Node.Label(), agains+1)
 		}
 		r.t.Record.Phase("image", "it is another one than what is on the disk so far, and is written from its start")
@@ -287,7 +287,7 @@ func (r *run) export(ctx context.Context, src source, img agentapi.ImageInfo) (*
 		return nil, fmt.Errorf("node %s: its agent does not say where the root partition lies, so it is older than this rackd: build the ramdisk again (ironyard ramdisk build)", n.Label())
 	}
 	if r.h.Done > 0 && got.Disk != r.h.Disk { // a disk that was wiped has a new name in any case
-		if r.h.Again == agains {
+		if r.h.Again >= agains {
 			return nil, fmt.Errorf("node %s: the agent has started again %d times while the image was written: look at the machine's console", n.Label(), agains+1)
 		}
 		r.t.Record.Phase("agent", "it has started again; the image is written from its start")
