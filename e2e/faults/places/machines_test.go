@@ -25,7 +25,7 @@ import (
 // address is where the rackd of a group serves machines; no two rackds of a group
 // run at once.
 func address(group string) string {
-	for i := range lanes {
+	for i := range groups {
 		if group == lane(i) {
 			return fmt.Sprintf("127.82.1.%d", i+1)
 		}

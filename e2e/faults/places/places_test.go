@@ -222,6 +222,9 @@ func firsts(list []place) (kept []place) {
 // undisturbed runs each flow without a kill, each in a lane, and returns the places that they passed.
 func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 	t.Helper()
+	if len(flows) > groups {
+		t.Fatalf("%d flows, and %d groups for them", len(flows), groups)
+	}
 	var all []string
 	for _, name := range failpoint.Names() {
 		if strings.HasPrefix(name, "conductor.") {

@@ -29,8 +29,11 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 )
 
-// lanes are conductor groups in which rackds are killed side by side; there are more than flows.
-const lanes = 24
+// groups is how many conductor groups there are, for each flow of a test one. lanes is how many of them rackds work in side by side.
+const (
+	groups = 64
+	lanes  = 24
+)
 
 // spare is the group whose rackd stands in for every lane, and spareName that rackd.
 const (
@@ -98,7 +101,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	var failover []sites.Failover
-	for i := range lanes {
+	for i := range groups {
 		failover = append(failover, sites.Failover{Group: lane(i), To: []string{spare}})
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -146,7 +149,7 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 	}
 	keys := key(group) + "\n"
 	if group == spare {
-		for i := range lanes {
+		for i := range groups {
 			keys += lane(i) + " " + key(lane(i)) + "\n"
 		}
 	}
