@@ -31,7 +31,7 @@ func diskForGood(ctx context.Context, t *Task, instead BootDevice) error {
 	err := Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, BootDisk, true) })
 	t.Keep()
 	if errors.Is(err, ErrUnsupported) {
-		t.Record.Phase("not cleaned up", fmt.Sprintf("the boot device %s, which the machine had for its instance, cannot be set to %s: %v", instead, BootDisk, err))
+		t.Record.Phase("boot device", fmt.Sprintf("not set to %s, and %s, which the machine had for its instance, may be left: %v", BootDisk, instead, err))
 		return nil
 	}
 	if err == nil {
