@@ -31,7 +31,8 @@ type moods [vbmc.Refused + 1]atomic.Int64
 func (m *moods) moody(seed uint64) func(*http.Request) vbmc.Spoilt {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 20))
-	logins, most := 0, 1+int(seed%4)
+	most := 1 + int(seed%4)
+	logins := most * int(seed%2) // half of them refuse the first
 	fate := func(r *http.Request) vbmc.Spoilt {
 		if strings.HasSuffix(r.URL.Path, "/Sessions") && r.Method == http.MethodPost {
 			if logins++; logins > most {
