@@ -30,7 +30,7 @@ const (
 	// fleetSize is how many machines ask for kernel and ramdisk at once.
 	fleetSize = 200
 	// rounds is how often each server is asked, in turn.
-	rounds = 5
+	rounds = 9
 	// rackdAt and peerAt are addresses of the loopback interface, so that both servers of TFTP have its port.
 	rackdAt, peerAt = "127.0.0.9", "127.0.0.10"
 )
@@ -71,7 +71,7 @@ func BenchmarkServing(b *testing.B) {
 		load    func(ctx context.Context, s source, client int) error
 		bytes   int
 	}{
-		{"http/one", 1, web, byHTTP(repeat(all, 8)...), 8 * (kernelSize + ramdiskSize)},
+		{"http/one", 1, web, byHTTP(repeat(all, 64)...), 64 * (kernelSize + ramdiskSize)},
 		{"http/sixteen", 16, web, byHTTP(repeat(all, 4)...), 16 * 4 * (kernelSize + ramdiskSize)},
 		{"http/machines", fleetSize, web, byHTTP(all...), fleetSize * (kernelSize + ramdiskSize)},
 		{"tftp/one", 1, tftp, byTFTP(all...), kernelSize + ramdiskSize},
