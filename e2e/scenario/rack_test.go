@@ -134,6 +134,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			machine.Config{Name: "arm-1", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024, BootByVariables: true},
 			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
 			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
+			machine.Config{Name: "six-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, IPv6: true},
 			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072},
 			// whose BMCs have no drive of a CD
 			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},

@@ -72,6 +72,8 @@ type Config struct {
 	// of a new machine only. Else QEMU's order holds at each start, and OVMF
 	// writes BootOrder by it.
 	BootByVariables bool `json:"boot_by_variables,omitempty"`
+	// IPv6: management has the firmware boot from the network by IPv6, where variables say by what it boots.
+	IPv6 bool `json:"ipv6,omitempty"`
 	// SecureBoot is for firmware that can enforce secure boot; its variables say
 	// whether it does.
 	SecureBoot bool `json:"secure_boot,omitempty"`
@@ -124,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if err := c.checkArch(); err != nil {
 		return c, fmt.Errorf("machine %s: %w", c.Name, err)
+	}
+	if c.IPv6 && !c.BootByVariables {
+		return c, fmt.Errorf("machine %s: boot by IPv6 is set by UEFI variables", c.Name)
 	}
 	if c.Firmware != UEFI && (c.BootByVariables || c.SecureBoot || c.VariablesFrom != "") {
 		return c, fmt.Errorf("machine %s: only UEFI firmware has variables and secure boot", c.Name)

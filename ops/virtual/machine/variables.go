@@ -49,7 +49,7 @@ const (
 
 // NetworkOption is the boot option for PXE by the network card.
 func (m *Machine) NetworkOption() uefivars.LoadOption {
-	return m.cfg.option(networkDescription, m.cfg.card(uefivars.IPv4())...)
+	return m.cfg.option(networkDescription, m.cfg.card(m.cfg.stack())...)
 }
 
 // DiskOption is the boot option for the disk.
@@ -60,7 +60,7 @@ func (m *Machine) DiskOption() uefivars.LoadOption {
 // HTTPOption is the boot option for UEFI HTTP boot of a URI: the firmware asks DHCP
 // for its address only, and fetches the URI (UEFI 2.10, section 24.7).
 func (m *Machine) HTTPOption(uri string) uefivars.LoadOption {
-	return m.cfg.option(httpDescription, m.cfg.card(uefivars.IPv4(), uefivars.URI(uri))...)
+	return m.cfg.option(httpDescription, m.cfg.card(m.cfg.stack(), uefivars.URI(uri))...)
 }
 
 // MediaOption is the boot option for the CD drive.
@@ -73,6 +73,14 @@ func (m *Machine) MediaOption() uefivars.LoadOption {
 
 func (c Config) option(description string, path ...uefivars.Node) uefivars.LoadOption {
 	return uefivars.LoadOption{Attributes: uefivars.Active, Description: description, Path: path}
+}
+
+// stack is the version of IP by which management has the firmware boot.
+func (c Config) stack() uefivars.Node {
+	if c.IPv6 {
+		return uefivars.IPv6()
+	}
+	return uefivars.IPv4()
 }
 
 // card is a path by way of the network card.

@@ -52,6 +52,16 @@ func MAC(address net.HardwareAddr) Node {
 // IPv4 is the IPv4 stack of the node before, with addresses by DHCP.
 func IPv4() Node { return Node{messaging, ipv4, make([]byte, 23)} }
 
+// prefix6 is the length of a prefix that EDK II writes before it knows one: firmware compares whole nodes.
+const prefix6 = 64
+
+// IPv6 is the IPv6 stack of the node before, with addresses by DHCPv6 or a router's prefix.
+func IPv6() Node {
+	data := make([]byte, 56)
+	data[39] = prefix6
+	return Node{messaging, ipv6, data}
+}
+
 // directly is the multiplier's port of a SATA device that has none.
 const directly = 0xffff
 
