@@ -33,7 +33,7 @@ func newChassis(t *testing.T) *ciscotest.Server {
 		s.Put(cisco.New("networkElement", "dn", "sys/switch-A", "model", "UCS-FI-6248UP"))
 		for i, name := range []string{"web1", "web2"} {
 			blade := "sys/chassis-1/blade-" + string(rune('1'+i))
-			s.Put(cisco.New("computeBlade", "dn", blade, "operPower", "off", "uuid", "1b4e28ba-2fa1-11d2-883f-0016d3cca42"+string(rune('0'+i)), "vendor", "Cisco Systems Inc", "model", "UCSB-B200-M4", "serial", "FCH1"))
+			s.Put(cisco.New("computeBlade", "dn", blade, "presence", "equipped", "operPower", "off", "uuid", "1b4e28ba-2fa1-11d2-883f-0016d3cca42"+string(rune('0'+i)), "vendor", "Cisco Systems Inc", "model", "UCSB-B200-M4", "serial", "FCH1"))
 			s.Put(cisco.New("lsServer", "dn", "org-root/ls-"+name, "name", name, "assocState", "associated", "pnDn", blade, "bootPolicyName", "default", "operBootPolicyName", "org-root/boot-policy-default"))
 			s.Put(cisco.New("lsPower", "dn", "org-root/ls-"+name+"/power", "state", "down"))
 		}
