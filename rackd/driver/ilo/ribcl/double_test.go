@@ -111,7 +111,7 @@ func (d *double) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m := command.FindStringSubmatch(text)
 	if m == nil {
-		fmt.Fprint(w, refusal(1, "Syntax error: Line #0: no command"))
+		say(w, refusal(1, "Syntax error: Line #0: no command"))
 		return
 	}
 	write := m[2] == "write"
@@ -141,14 +141,22 @@ func (d *double) serve(w http.ResponseWriter, r *http.Request) {
 		if d.deny && attribute(text, "PASSWORD") == password {
 			d.refused++
 		}
-		fmt.Fprint(w, document(0, "No error", "")+document(0x5f, "Login failed.", ""))
+		say(w, document(0, "No error", "")+document(0x5f, "Login failed.", ""))
 		return
 	}
 	said := d.run(m[3], m[4], text, write)
 	if lose {
 		panic(http.ErrAbortHandler)
 	}
-	fmt.Fprint(w, said)
+	say(w, said)
+}
+
+// say answers in chunks, as an iLO does: python-hpilo takes nothing else.
+func say(w http.ResponseWriter, text string) {
+	fmt.Fprint(w, text)
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
 }
 
 // run carries out a command.
