@@ -34,7 +34,7 @@ help:
 	@echo "make kickstart  the kickstarts that rackd serves, judged by pykickstart's validator (docs/installers.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
-	@echo "make bench   what is claimed about speed, measured: some 25 minutes (docs/benchmarks.md)"
+	@echo "make bench   what is claimed about speed, measured: some 30 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
