@@ -138,7 +138,7 @@ func (d *Desk) answer(ctx context.Context, q ask.Request) (any, error) {
 	case ask.DriverProperties:
 		return d.cfg.Hardware.Properties(q.Driver)
 	case ask.RAIDProperties, ask.DriverVendorMethods, ask.CallDriver:
-		return d.answerDriver(ctx, q)
+		return d.answerDriver(driver.WithTry(ctx), q)
 	case ask.AgentLookup, ask.AgentHeartbeat, ask.MachineSeen:
 		return d.handedOn(q)
 	case ask.RamdiskLookup, ask.RamdiskHeartbeat, ask.RamdiskInspected:
@@ -159,7 +159,7 @@ func (d *Desk) answer(ctx context.Context, q ask.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.answerHardware(ctx, q, n, hw)
+	return d.answerHardware(driver.WithTry(ctx), q, n, hw)
 }
 
 // How long a question waits for a change to arrive that its asker knows of, and how

@@ -240,3 +240,29 @@ func TestVendorCallInDoubt(t *testing.T) {
 		})
 	}
 }
+
+// asking is a management interface that notes whether a call may log in for its request.
+type asking struct {
+	driver.Management
+	try **driver.Try
+}
+
+func (a asking) BootDevice(ctx context.Context, n *node.Document) (ask.BootDevice, error) {
+	*a.try = driver.TryOf(ctx)
+	return a.Management.BootDevice(ctx, n)
+}
+
+// Each question has a login of its own with credentials that the BMC refuses: a person has asked it.
+func TestAQuestionMayLogIn(t *testing.T) {
+	var try *driver.Try
+	d := newShelf().desk(t, func(typ *driver.Type) {
+		typ.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: asking{typ.Interfaces["management"][0].Impl.(driver.Management), &try}}}
+	})
+	var before *driver.Try
+	for range 2 {
+		if a := d.Answer(t.Context(), ask.Request{Method: ask.GetBootDevice, Node: nodeA}); a.Error != nil || try == nil || try == before {
+			t.Errorf("answered %+v, with the login %v, before %v", a.Error, try, before)
+		}
+		before = try
+	}
+}

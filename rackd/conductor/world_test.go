@@ -41,6 +41,7 @@ type shelf struct {
 	cut        bool       // the bus does not answer
 	noDrives   int        // how often it gives no config drive
 	lostDrives int        // … because it has lost it
+	requestID  string     // of the requests that follow
 	unseen     *view.Work // work that the bus has, and no conductor has seen yet
 	watch      []*Conductor
 	alive      atomic.Value          // name of a rackd that lives besides the owner
@@ -198,7 +199,7 @@ func (s *shelf) request(id string, v work.Verb, entry provision.State, args work
 	n.State = entry
 	s.nodes[id] = &n
 	target := provision.TargetOf(entry, provision.Event(v), "")
-	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: v, Args: args,
+	d := work.Document{ID: fmt.Sprintf("work-%d", n.Generation), Node: id, Generation: n.Generation, Verb: v, Args: args, RequestID: s.requestID,
 		Requested: time.Now(), Entry: entry, EntryTarget: target}
 	d.Sign(testKey)
 	if old := s.works[id]; old != nil {

@@ -181,7 +181,9 @@ func (h *held) once(ctx context.Context) error {
 	opening, cancel := context.WithTimeout(ctx, openWithin)
 	line, err := serial.OpenConsole(opening, fence{h.k, h.id}, n)
 	cancel()
-	h.k.cfg.Metrics.ConsoleOpened(resultOf(err))
+	if held, is := errors.AsType[driver.Withheld](err); !is || held.Tried() {
+		h.k.cfg.Metrics.ConsoleOpened(resultOf(err))
+	}
 	if err != nil {
 		return err
 	}

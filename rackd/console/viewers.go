@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -187,8 +188,10 @@ func (v *viewers) nodes() (list []string) {
 func (k *Keeper) sit(ctx context.Context, id string, q ask.Viewer, s *seat) {
 	defer s.cancel()
 	defer k.views.leave(id, q.ID)
-	line, sum, err := k.openViewer(ctx, id)
-	k.cfg.Metrics.ConsoleOpened(resultOf(err))
+	line, sum, err := k.openViewer(driver.WithTry(ctx), id) // a person has asked for it
+	if held, is := errors.AsType[driver.Withheld](err); !is || held.Tried() {
+		k.cfg.Metrics.ConsoleOpened(resultOf(err))
+	}
 	if err != nil {
 		k.cfg.Log.Info("a graphical console is not open", "node", id, "error", err)
 		s.err = err

@@ -8,6 +8,8 @@
 //   - One call at a time goes to all nodes that share a BMC's account, whichever task makes it.
 //   - A node that fails is left alone for a time that grows, with jitter. Refused credentials rest longest, so that no
 //     account is locked out, until the node's document changes.
+//   - A run that has sent nothing, because a driver holds credentials back (driver.Withheld), is no failure and counts for nothing.
+//     The next comes at the usual interval.
 //   - What a leading task has found out about a BMC keeps the other tasks from it.
 //
 // Everything exported is safe for concurrent use.

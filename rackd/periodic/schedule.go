@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
@@ -195,6 +196,9 @@ func (s *schedule) visit(ctx context.Context, id string) (due time.Time) {
 		s.ended(id, account, err, false)
 		return resting.Until().Add(spread(look))
 	}
+	if held, ok := errors.AsType[driver.Withheld](err); ok && !held.Tried() {
+		return s.heldBack(ctx, n, account, err, held, usual)
+	}
 	s.r.metrics.TaskRan(s.task.Name, Result(err))
 	if err == nil || errors.Is(err, driver.ErrUnsupported) && !s.task.Leads {
 		s.ended(id, account, err, false)
@@ -206,4 +210,26 @@ func (s *schedule) visit(ctx context.Context, id string) (due time.Time) {
 		s.task.Troubled(ctx, n, t)
 	}
 	return t.Until
+}
+
+// heldBack is the end of a run that has sent nothing, because the BMC had refused the credentials before. No failure is counted. It
+// returns when the next turn is: usual, or when rackd logs in again by itself.
+func (s *schedule) heldBack(ctx context.Context, n *node.Document, account string, err error, held driver.Withheld, usual time.Time) time.Time {
+	s.ended(n.UUID, account, err, false)
+	s.r.mu.Lock()
+	t := Trouble{Denied: true, Held: true, Until: usual, Why: err}
+	if known := s.troubles[account]; known != nil {
+		t.Failures = known.Failures
+	}
+	if e := s.entries[n.UUID]; e != nil {
+		e.failing = true
+	}
+	s.r.mu.Unlock()
+	if again := held.Again(); !again.IsZero() {
+		return again.Add(spread(look))
+	}
+	if s.task.Troubled != nil {
+		s.task.Troubled(ctx, n, t)
+	}
+	return usual
 }

@@ -26,14 +26,14 @@ func (s *Sync) wants(n *node.Document, hw *driver.Hardware) bool {
 	ended := f != nil && f.shown && !faulted(n)
 	switch {
 	case ended:
-		delete(s.faults, n.UUID)
+		s.faults[n.UUID] = &fault{asked: true}
 	case f != nil:
 		f.shown = faulted(n)
 	case faulted(n):
 		s.faults[n.UUID] = &fault{shown: true}
 	}
 	s.mu.Unlock()
-	if ended { // an operator has taken it out of maintenance: a new trial
+	if ended { // an operator has taken it out of maintenance: a new trial, with a login of its own
 		s.cfg.Tasks.Forget(Name, n, hw)
 	}
 	return true
@@ -44,10 +44,13 @@ func (s *Sync) wants(n *node.Document, hw *driver.Hardware) bool {
 func (s *Sync) read(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
 	began := time.Now()
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	if s.asked(n.UUID) {
+		reading = driver.WithTry(reading)
+	}
 	state, err := hw.Power().PowerState(reading, n)
 	cancel()
 	if err != nil {
-		if _, resting := errors.AsType[driver.Resting](err); !resting && ctx.Err() == nil {
+		if sent(err) && ctx.Err() == nil {
 			s.cfg.Metrics.PowerRead(resultOf(err))
 		}
 		return err
@@ -71,6 +74,28 @@ func (s *Sync) read(ctx context.Context, n *node.Document, hw *driver.Hardware) 
 		_ = s.cfg.Nodes.SawHardware(ctx, n, hw)
 	}
 	return nil
+}
+
+// asked reports whether an operator has ended the node's fault since the last read, which is to find out whether the BMC is well again.
+func (s *Sync) asked(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.faults[id]
+	if f == nil || !f.asked {
+		return false
+	}
+	f.asked = false
+	return true
+}
+
+// sent reports whether a read that failed has sent something to the BMC. One that rests, or has refused the credentials before, is sent
+// nothing.
+func sent(err error) bool {
+	if _, resting := errors.AsType[driver.Resting](err); resting {
+		return false
+	}
+	held, is := errors.AsType[driver.Withheld](err)
+	return !is || held.Tried()
 }
 
 // switchable reports whether a machine can be brought into either state.
@@ -97,7 +122,7 @@ func (s *Sync) troubled(ctx context.Context, n *node.Document, t periodic.Troubl
 	if enough <= 0 {
 		enough = 3
 	}
-	if t.Failures < enough || n.Maintenance {
+	if t.Failures < enough && !t.Held || n.Maintenance { // what is held back fails no more
 		return
 	}
 	s.mu.Lock()
@@ -108,7 +133,10 @@ func (s *Sync) troubled(ctx context.Context, n *node.Document, t periodic.Troubl
 		return
 	}
 	why := fmt.Sprintf("The power state could not be read %d times in a row, so the node is in maintenance until it can be: %v", t.Failures, t.Why)
-	if t.Denied {
+	switch {
+	case t.Held:
+		why = fmt.Sprintf("The BMC refuses the credentials, so the node is in maintenance until it takes them: %v", t.Why)
+	case t.Denied:
 		why = fmt.Sprintf("The BMC refused the credentials %d times in a row, so the node is in maintenance until it takes them. They are tried again at growing intervals of up to %s, so that the account is not locked out, and at once when driver_info changes: %v",
 			t.Failures, periodic.MaxPause, t.Why)
 	}

@@ -86,6 +86,8 @@ type fault struct {
 	told time.Duration
 	// shown: the node's document has shown it.
 	shown bool
+	// asked: an operator has ended it, and the power was not read since.
+	asked bool
 }
 
 // Add adds the power sync to its runner's tasks.

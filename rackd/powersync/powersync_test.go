@@ -36,10 +36,13 @@ type rack struct {
 	most   int
 	kept   bool // events do not reach central
 	force  bool
+	counts map[string]int // reads by result
+	// asks, if set, is what becomes of a read.
+	asks func(ctx context.Context, n *node.Document) error
 }
 
 func newRack(n int) *rack {
-	r := &rack{nodes: map[string]*node.Document{}, busy: map[string]bool{}, fails: map[string]error{}, read: map[string]int{}}
+	r := &rack{nodes: map[string]*node.Document{}, busy: map[string]bool{}, fails: map[string]error{}, read: map[string]int{}, counts: map[string]int{}}
 	for i := range n {
 		id := fmt.Sprintf("n%d", i)
 		r.nodes[id] = &node.Document{UUID: id, State: provision.Active, DriverInfo: map[string]any{}}
@@ -139,8 +142,8 @@ func (r *rack) faults() map[string]string {
 
 func (r *rack) count(id string) int { r.mu.Lock(); defer r.mu.Unlock(); return r.read[id] }
 
-func (r *rack) PowerRead(string)       {}
-func (r *rack) TaskRan(string, string) {}
+func (r *rack) PowerRead(result string) { r.mu.Lock(); defer r.mu.Unlock(); r.counts[result]++ }
+func (r *rack) TaskRan(string, string)  {}
 
 // bmc is the power interface of the rack's machines.
 type bmc struct{ r *rack }
@@ -162,8 +165,11 @@ func (b bmc) PowerState(ctx context.Context, n *node.Document) (driver.PowerStat
 	r.most = max(r.most, r.now)
 	r.read[n.UUID]++
 	err := errors.Join(r.fails[n.UUID], r.fails[b.Account(n)])
-	takes := r.takes
+	takes, asks := r.takes, r.asks
 	r.mu.Unlock()
+	if asks != nil {
+		err = asks(ctx, n)
+	}
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():

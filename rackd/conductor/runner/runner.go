@@ -241,6 +241,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	ctx, end := context.WithCancel(ctx)
+	if r.doc.RequestID != "" { // a person may have corrected the account at the BMC
+		ctx = driver.WithTry(ctx)
+	}
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()

@@ -25,9 +25,9 @@ func (p *Pool[S]) count(a Account, err error) {
 	if calls == nil {
 		return
 	}
-	_, held := errors.AsType[*heldBack](err)
+	held, refused := errors.AsType[*heldBack](err)
 	_, resting := errors.AsType[*Resting](err)
-	if held || resting {
+	if refused && !held.tried || resting {
 		return
 	}
 	hardwareType, vendor := p.opts.Driver, Vendor("")

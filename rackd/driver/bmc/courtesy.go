@@ -4,20 +4,20 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// longestPause is the longest between two logins with credentials that are refused: BMCs count failed logins over minutes,
-// up to an hour.
-const longestPause = 48 * time.Minute
+// loginsAlone is how many logins in a row background work makes with credentials that are refused. A BMC that has just restarted refuses
+// good ones for a moment, so that it is two. BMCs and directories lock accounts after three.
+const loginsAlone = 2
 
-// pauseAfter is how long credentials are left alone after so many refused logins in a row. BMCs lock accounts after three. Each
-// pause is shorter than that of power sync, so that its reads are not held back by those before them.
-func pauseAfter(logins int, recovery time.Duration) time.Duration {
-	if logins == 1 {
-		return recovery / 5
-	}
-	return min(recovery*4/5<<min(logins-2, 10), longestPause)
-}
+// pauseOf is how long credentials are left alone after a refused login, whatever asks for the BMC. It is shorter than the first pause of
+// power sync, so that its read is not held back by those before it.
+func pauseOf(recovery time.Duration) time.Duration { return recovery / 5 }
+
+// forgetAfter is for how long a refusal is remembered that no call asks after.
+const forgetAfter = 24 * time.Hour
 
 // jitter is the share of a pause that chance takes away: nodes of a rack whose credentials were changed together are not all tried at
 // one moment. A pause never gets longer.
@@ -28,7 +28,7 @@ func shorter(pause time.Duration, chance float64) time.Duration {
 	return pause - time.Duration(float64(pause)*jitter*chance)
 }
 
-// courtesy remembers which accounts were refused. It forgets one that was not tried for an hour after its pause.
+// courtesy remembers which accounts were refused. It forgets one that no call was for in a day.
 type courtesy struct {
 	recovery time.Duration  // of PoolOptions
 	chance   func() float64 // as well
@@ -39,30 +39,56 @@ type courtesy struct {
 type refusal struct {
 	logins int // in a row
 	until  time.Time
+	asked  time.Time // when a call was for the account last
 	why    error
 }
 
-// heldBack is a login that was not tried, because of the one before, whose error it wraps.
+// heldBack is a refusal after which rackd holds the credentials back. It implements driver.Withheld.
 type heldBack struct {
 	cause error
+	// until is the end of the pause, in which nothing logs in.
 	until time.Time
+	// alone: rackd logs in again by itself after the pause.
+	alone bool
+	// tried: this call has logged in, and was refused. Else the refusal is that of a call before.
+	tried bool
 }
 
 func (h *heldBack) Error() string { return h.cause.Error() }
 func (h *heldBack) Unwrap() error { return h.cause }
 
-// check returns the last refusal of an account while its pause lasts.
-func (c *courtesy) check(sum [32]byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.refusal[sum]; r != nil && time.Now().Before(r.until) {
-		return &heldBack{r.why, r.until}
+// Again implements driver.Withheld.
+func (h *heldBack) Again() time.Time {
+	if h.alone {
+		return h.until
 	}
-	return nil
+	return time.Time{}
 }
 
-// refused begins a pause.
-func (c *courtesy) refused(sum [32]byte, why error) {
+// Tried implements driver.Withheld.
+func (h *heldBack) Tried() bool { return h.tried }
+
+// check returns the last refusal of an account that is not to be tried now: its pause lasts, or background work has made its logins. Then
+// the request's own one counts, if try has it.
+func (c *courtesy) check(sum [32]byte, try *driver.Try) error {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.refusal[sum]
+	if r == nil {
+		return nil
+	}
+	r.asked = now
+	alone := r.logins < loginsAlone
+	if !now.Before(r.until) && (alone || try.Left(sum)) {
+		return nil
+	}
+	return &heldBack{cause: r.why, until: r.until, alone: alone}
+}
+
+// refused begins a pause, and spends the request's login. It returns why, marked as the last login if no other follows by itself.
+func (c *courtesy) refused(sum [32]byte, try *driver.Try, why error) error {
+	try.Spend(sum)
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +96,7 @@ func (c *courtesy) refused(sum [32]byte, why error) {
 		c.refusal = map[[32]byte]*refusal{}
 	}
 	for key, r := range c.refusal {
-		if now.Sub(r.until) > time.Hour {
+		if now.Sub(r.asked) > forgetAfter {
 			delete(c.refusal, key)
 		}
 	}
@@ -80,7 +106,11 @@ func (c *courtesy) refused(sum [32]byte, why error) {
 		c.refusal[sum] = r
 	}
 	r.logins++
-	r.until, r.why = now.Add(shorter(pauseAfter(r.logins, c.recovery), c.chance())), why
+	r.until, r.asked, r.why = now.Add(shorter(pauseOf(c.recovery), c.chance())), now, why
+	if r.logins < loginsAlone {
+		return why
+	}
+	return &heldBack{cause: why, until: r.until, tried: true}
 }
 
 // accepted forgets an account's refusals.

@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -66,6 +67,8 @@ type Attempt struct {
 	BMC, User string
 	// Device is what stands there, as in "PDU". Empty: a BMC.
 	Device string
+	// Again are the words for what an operator asks for to have refused credentials tried again; empty: power.
+	Again string
 	// Secrets are taken out of all that is said.
 	Secrets []string
 	Fields  Fields
@@ -84,10 +87,7 @@ func (a Attempt) Explain(err error) error {
 		a.Device = "BMC"
 	}
 	at := fmt.Sprintf("node %s: %s: %s %s", a.Node.Label(), a.Doing, a.Device, a.BMC)
-	var later string
-	if held, ok := errors.AsType[*heldBack](err); ok {
-		later = fmt.Sprintf("; rackd does not try these credentials again before %s, unless driver_info changes", held.until.UTC().Format(time.TimeOnly+" MST"))
-	}
+	later := a.later(err)
 	if changed, is := errors.AsType[*Changed](err); is {
 		return &explained{text: at + " " + changed.Error(), cause: err}
 	}
@@ -97,7 +97,7 @@ func (a Attempt) Explain(err error) error {
 		}
 	}
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return a.explainFailure(at, later, f)
+		return a.explainFailure(at, later, f, err)
 	}
 	gone, _ := errors.AsType[*Lost](err)
 	_, elsewhere := errors.AsType[*outbound.RefusedError](err)
@@ -119,12 +119,40 @@ func (a Attempt) Explain(err error) error {
 		errors.Join(driver.ErrUnreachable, cause)}
 }
 
-func (a Attempt) explainFailure(at, later string, f *Failure) error {
+// later says when credentials that err holds back are tried again, and what to do; empty: err holds none back.
+func (a Attempt) later(err error) string {
+	held, ok := errors.AsType[*heldBack](err)
+	if !ok {
+		return ""
+	}
+	pause := held.until.UTC().Format(time.TimeOnly + " MST")
+	if held.alone {
+		return fmt.Sprintf("; rackd does not try these credentials again before %s, unless driver_info changes", pause)
+	}
+	after := ""
+	if time.Now().Before(held.until) {
+		after = " after " + pause
+	}
+	again := cmp.Or(a.Again, "something of the node, as by `baremetal node power on "+a.Node.UUID+"`")
+	return fmt.Sprintf("; rackd does not log in again by itself, so that the account is not locked. Correct driver_info. "+
+		"If it is right, correct the account at the %s, and%s ask for %s", a.Device, after, again)
+}
+
+// ConsoleAgain are the words of Attempt.Again for a console that logs in beside all other calls.
+func ConsoleAgain(n *node.Document) string {
+	return fmt.Sprintf("the console: `baremetal node console disable %s`, and then `enable`", n.UUID)
+}
+
+func (a Attempt) explainFailure(at, later string, f *Failure, err error) error {
 	said := a.clean(f.Said)
 	switch f.Class {
 	case Denied:
-		return fmt.Errorf("%s refuses user %q (%s): check %s and %s, and that the user may operate machines%s: %w",
-			at, a.User, said, a.Fields.User, a.Fields.Password, later, driver.ErrDenied)
+		denied := driver.ErrDenied
+		if held, is := errors.AsType[*heldBack](err); is { // without what a library has said
+			denied = &heldBack{denied, held.until, held.alone, held.tried}
+		}
+		return &explained{fmt.Sprintf("%s refuses user %q (%s): check %s and %s, and that the user may operate machines%s: %s",
+			at, a.User, said, a.Fields.User, a.Fields.Password, later, driver.ErrDenied), denied}
 	case Unknown:
 		return fmt.Errorf("%s answered %s: %w", at, said, driver.ErrUnknown)
 	case Unreachable:

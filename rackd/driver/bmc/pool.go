@@ -51,8 +51,7 @@ type PoolOptions struct {
 	Driver string
 	// MaxBMCs bounds the BMCs with an open session; default 1000.
 	MaxBMCs int
-	// Recovery is power sync's first pause after refused credentials, which grows; default 300 s. The pauses of the
-	// pool follow it.
+	// Recovery is power sync's first pause after refused credentials; default 300 s. The pause of the pool is a fifth of it.
 	Recovery time.Duration
 	// Chance returns numbers from 0 up to 1, by which pauses differ; default rand.Float64.
 	Chance func() float64
@@ -175,7 +174,23 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 		p.courtesy.accepted(a.Sum)
 	case isRefusedLogin(err):
 		b.drop()
-		p.courtesy.refused(a.Sum, err)
+		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
+	}
+	return err
+}
+
+// Beside runs do, which logs in by a connection of its own: it takes no turn. Credentials that it marks as refused rest as those of Use
+// do. a.Sum is another one than that of Use, whose session may go on with credentials that a login would not get in with.
+func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error {
+	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+		return err
+	}
+	err := do()
+	switch {
+	case err == nil:
+		p.courtesy.accepted(a.Sum)
+	case isRefusedLogin(err):
+		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
 	}
 	return err
 }
@@ -185,7 +200,7 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	if b.open && b.sum == a.Sum && (a.PinnedBy == "" || p.pinned(a) != "" && p.pinned(a) == b.pinned) {
 		return nil
 	}
-	if err := p.courtesy.check(a.Sum); err != nil {
+	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
 		return err
 	}
 	b.logout(ctx)
@@ -193,7 +208,7 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	err := p.shelter(a, func() (err error) { s, err = login(ctx); return err })
 	if err != nil {
 		if isRefusedLogin(err) {
-			p.courtesy.refused(a.Sum, err)
+			return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
 		}
 		return err
 	}

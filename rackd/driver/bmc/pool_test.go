@@ -169,53 +169,6 @@ func TestForgottenSessionIsOpenedAgainOnce(t *testing.T) {
 	}
 }
 
-func TestRefusedLoginIsLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, p := &far{}, NewPool[*talk](PoolOptions{Chance: func() float64 { return 0 }})
-		use := func(sum byte) error { return p.Use(t.Context(), accountOf("a", sum), f.login, nothing) }
-		if err := use(2); err != nil {
-			t.Fatal(err)
-		}
-		f.refuse.Store(true)
-		var logins []time.Duration
-		began := time.Now()
-		for time.Since(began) < 3*time.Hour {
-			before := f.opened.Load()
-			if err := use(1); err == nil || !strings.Contains(err.Error(), "wrong password") {
-				t.Fatalf("%v, want the BMC's refusal", err)
-			}
-			if f.opened.Load() > before {
-				logins = append(logins, time.Since(began))
-			}
-			time.Sleep(10 * time.Second)
-		}
-		minutes := []time.Duration{0, 1, 5, 13, 29, 61, 109, 157}
-		if len(logins) != len(minutes) {
-			t.Fatalf("logins after %v, want after %v minutes", logins, minutes)
-		}
-		for i, m := range minutes {
-			if d := logins[i] - m*time.Minute; d < 0 || d > 2*time.Minute {
-				t.Errorf("login %d after %s, want after %d minutes", i, logins[i], m)
-			}
-		}
-		// Other credentials are tried at once, and the same ones start afresh once they are taken.
-		f.refuse.Store(false)
-		if err := use(3); err != nil {
-			t.Errorf("other credentials: %v", err)
-		}
-		time.Sleep(time.Hour)
-		if err := use(1); err != nil {
-			t.Errorf("after the pause: %v", err)
-		}
-		if len(p.courtesy.refusal) != 0 {
-			t.Errorf("it remembers %d refusals of credentials that work", len(p.courtesy.refusal))
-		}
-		if err := p.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A node with a wrong password does not end the session that its chassis' other nodes use, but once for each of its logins.
 func TestHeldBackLoginLeavesTheSessionOfOthers(t *testing.T) {
 	f, p := &far{}, NewPool[*talk](PoolOptions{})
@@ -234,18 +187,6 @@ func TestHeldBackLoginLeavesTheSessionOfOthers(t *testing.T) {
 	}
 	if f.opened.Load() != 2 || f.closed.Load() != 0 {
 		t.Errorf("%d logins, %d log-outs; want 2 and none", f.opened.Load(), f.closed.Load())
-	}
-}
-
-// Each pause is over before power sync reads again: it waits recovery<<(n-1), less a tenth, after n failures.
-func TestPausesAreShorterThanThoseOfPowerSync(t *testing.T) {
-	for _, recovery := range []time.Duration{2 * time.Second, 300 * time.Second, time.Hour} {
-		for n := 1; n < 20; n++ {
-			sync := min(recovery<<min(n-1, 10), time.Hour) * 9 / 10
-			if got := pauseAfter(n, recovery); got <= 0 || got >= sync {
-				t.Errorf("recovery %s: the pause after %d logins is %s, that of power sync %s", recovery, n, got, sync)
-			}
-		}
 	}
 }
 
