@@ -129,9 +129,14 @@ var fields = bmc.Fields{
 
 // explain turns what went wrong into an error of the driver.
 func (a account) explain(n *node.Document, doing string, err error) error {
+	return a.attempt(n, doing, err).Explain(err)
+}
+
+// attempt is what has ended with err.
+func (a account) attempt(n *node.Document, doing string, err error) bmc.Attempt {
 	named := fields
 	if _, elsewhere := errors.AsType[*outbound.RefusedError](err); elsewhere {
 		named.Address = fieldAddress
 	}
-	return bmc.Attempt{Node: n, Doing: doing, BMC: strings.TrimSuffix(a.place(), ":623"), User: a.user, Secrets: a.secrets(), Fields: named}.Explain(err)
+	return bmc.Attempt{Node: n, Doing: doing, BMC: strings.TrimSuffix(a.place(), ":623"), User: a.user, Secrets: a.secrets(), Fields: named}
 }

@@ -2,6 +2,7 @@ package ipmi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -101,18 +102,30 @@ func (c Console) OpenConsole(ctx context.Context, f driver.Fence, n *node.Docume
 		return nil, err
 	}
 	t := lan.Target{Address: a.place(), Username: a.user, Password: a.password, Privilege: a.privilege, Key: a.key, Suites: c.suites.tried(a)}
-	k, err := lan.OpenConsole(ctx, t, lan.Options{Tries: c.tries, Dial: func(ctx context.Context, address string) (net.Conn, error) {
-		return outbound.Dialer(c.opts.Timeout, c.opts.Networks.Check).DialContext(ctx, "udp", address)
-	}}, lan.ConsoleOptions{Before: f.Check, KeepAlive: c.opts.KeepAlive})
+	var k *lan.Console
+	err = c.pool.Beside(ctx, bmc.Account{Address: a.place(), Sum: a.consoleSum(), Node: n}, func() (err error) {
+		k, err = lan.OpenConsole(ctx, t, lan.Options{Tries: c.tries, Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return outbound.Dialer(c.opts.Timeout, c.opts.Networks.Check).DialContext(ctx, "udp", address)
+		}}, lan.ConsoleOptions{Before: f.Check, KeepAlive: c.opts.KeepAlive})
+		return consoleFailure(err, a)
+	})
 	if err != nil {
-		return nil, a.explain(n, "opening Serial over LAN", consoleFailure(err, a))
+		attempt := a.attempt(n, "opening Serial over LAN", err)
+		attempt.Again = bmc.ConsoleAgain(n)
+		return nil, attempt.Explain(err)
 	}
 	return &line{Console: k, account: a, node: n}, nil
 }
 
+// consoleSum is that of the console's logins. A session of before may go on with credentials that the console is refused with.
+func (a account) consoleSum() [32]byte {
+	sum := a.sum()
+	return sha256.Sum256(append([]byte("console"), sum[:]...))
+}
+
 // consoleFailure sorts an error of a console that was not opened.
 func consoleFailure(err error, a account) error {
-	if errors.Is(err, driver.ErrFenced) {
+	if err == nil || errors.Is(err, driver.ErrFenced) {
 		return err
 	}
 	if refused, is := errors.AsType[*lan.PayloadError](err); is {

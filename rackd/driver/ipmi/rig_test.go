@@ -96,6 +96,7 @@ type rig struct {
 	// after is called when the BMC has carried out a request, before it answers.
 	after   func(request)
 	refused int
+	bmc     *bmc.BMC // that was started last
 }
 
 // newRig starts a BMC with the user admin.
@@ -134,6 +135,7 @@ func (r *rig) start(password string, options ...bmc.Option) string {
 			r.t.Fatal(err)
 		}
 	}
+	r.set(func() { r.bmc = b })
 	registry := handlers.NewRegistry()
 	registry.Use(r.watch)
 	handlers.RegisterAllHandlers(registry)

@@ -165,7 +165,7 @@ func (c Console) bySSH(ctx context.Context, f driver.Fence, n *node.Document, a 
 	}
 	address := net.JoinHostPort(u.Hostname(), strconv.Itoa(cmp.Or(w.port, 22)))
 	hostKey, sharedCLI := c.pool.opts.Dialect.SSH()
-	attempt := bmc.Attempt{Node: n, Doing: openingConsole, BMC: address, User: a.user, Secrets: []string{a.password},
+	attempt := bmc.Attempt{Node: n, Doing: openingConsole, BMC: address, User: a.user, Secrets: []string{a.password}, Again: bmc.ConsoleAgain(n),
 		Fields: bmc.Fields{Address: a.names.Address, User: a.names.User, Password: a.names.Password, VerifyCA: hostKey}}
 	switch {
 	case !t.given:
