@@ -168,8 +168,8 @@ func shows(ctx context.Context, t *testing.T, id, what string, so func(*nodes.No
 	}
 }
 
-// A BMC that goes silent, and one that refuses the password, put an idle node into
-// maintenance; it comes out by itself. Refused passwords are not hammered.
+// A BMC that goes silent, and one that refuses the password, put an idle node into maintenance. It comes out by itself once the BMC
+// answers. A password that was refused twice is tried again for a request of an operator, and not before.
 func TestPowerFaultComesAndGoes(t *testing.T) {
 	ctx := limit(t, 3*time.Minute)
 	restartAll(ctx, t, "--power-sync", "2s", "--power-recovery", "1s")
@@ -195,14 +195,38 @@ func TestPowerFaultComesAndGoes(t *testing.T) {
 	bmc.Faults.RejectCredentials(true)
 	before := refusedLogins(bmc)
 	n = shows(ctx, t, id, "in maintenance", faulty)
-	if !strings.Contains(n.MaintenanceReason, "refused the credentials") {
-		t.Errorf("the reason is %q", n.MaintenanceReason)
+	for _, w := range []string{"refuses the credentials", "does not log in again by itself", "baremetal node power on " + id} {
+		if !strings.Contains(n.MaintenanceReason, w) {
+			t.Errorf("the reason %q does not say %q", n.MaintenanceReason, w)
+		}
 	}
 	// A second read follows each refused session once, with a new login.
-	if got := refusedLogins(bmc) - before; got < 3 || got > 4 {
-		t.Errorf("%d logins until the node was in maintenance, want 3", got)
+	refused := refusedLogins(bmc)
+	if got := refused - before; got < 2 || got > 3 {
+		t.Errorf("%d logins until the node was in maintenance, want 2", got)
+	}
+	// The request that the reason names is let in during the maintenance. It tries the password once, after a fifth of the second.
+	asks := func() string {
+		t.Helper()
+		if err := theRack.Operator.Power(ctx, id, "power off"); err != nil {
+			t.Fatal(err)
+		}
+		return shows(ctx, t, id, "done with a request", func(n *nodes.Node) bool { return n.TargetPowerState == "" }).LastError
+	}
+	for refusedLogins(bmc) == refused {
+		if said := asks(); !strings.Contains(said, "does not log in again by itself") {
+			t.Fatalf("a request that is refused is told %q", said)
+		}
+	}
+	if got := refusedLogins(bmc) - refused; got != 1 {
+		t.Errorf("%d logins for a request, want one", got)
 	}
 	bmc.Faults.RejectCredentials(false)
+	for said := "-"; said != ""; {
+		if said = asks(); said != "" && !strings.Contains(said, "does not log in again by itself") {
+			t.Fatalf("a request with the right password is told %q", said)
+		}
+	}
 	shows(ctx, t, id, "out of maintenance", well)
 
 	lines, err := theRack.Operator.History(ctx, id)
