@@ -63,7 +63,7 @@ func TestRefusedCredentialsAreHeldBack(t *testing.T) {
 		synctest.Wait()
 		for id := range r.nodes {
 			if got := r.faults()[id]; got != "+" {
-				t.Errorf("%s: faults %q within ten minutes", id, got)
+				t.Fatalf("%s: faults %q within ten minutes", id, got)
 			}
 		}
 		if e := r.events[0]; !e.SetMaintenance || !strings.Contains(e.Error, "does not log in again by itself") || !strings.Contains(e.Error, "baremetal node power on "+e.Node) {
