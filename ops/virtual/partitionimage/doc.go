@@ -1,15 +1,17 @@
 // Package partitionimage builds partition images of real systems, for tests: a Debian as mmdebstrap installs it, and the same
-// laid out as distributions of RPM are: XFS, grub2, and boot loaders of its own below /boot/efi/EFI.
+// laid out as distributions of RPM are: XFS, grub2, and boot loaders of its own below /boot/efi/EFI. Its third is small: a Debian's
+// kernel and GRUB, and the few programs that a deploy and the system's first program start. It is made in seconds.
 //
-// It owns the layout of its cache folder. It may import ops/debkernel and protocol/filelock. Invariants: a file in the cache is whole or
-// absent; its name holds a checksum of what it is made by, so a change of this package makes another one. Building needs root, mmdebstrap
-// and a mirror; with a filled cache it needs neither.
+// It owns the layout of its cache folder. It may import ops/debkernel, ops/initramfs and protocol/filelock. Invariants: a file in the cache
+// is whole or absent; its name holds a checksum of what it is made by, so a change of this package makes another one. Building a whole
+// Debian needs root, mmdebstrap and a mirror; with a filled cache it needs neither.
 //
 // The systems' first program tells on the serial console what it was started from and what it finds, then switches the machine off.
 package partitionimage
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -49,6 +51,14 @@ var (
 	imageScript []byte
 )
 
+// What is in all images: the systems' first program, and how their GRUB is configured.
+var (
+	//go:embed mark.sh
+	markScript []byte
+	//go:embed default-grub
+	defaultGrub []byte
+)
+
 // Sizes of the file systems in bytes, as the images are made with: GRUB and kernels need some room more.
 const (
 	DebianBytes = 640 << 20
@@ -78,7 +88,7 @@ func Build(ctx context.Context, cache string, s Style) (Image, error) {
 	}
 	defer unlock()
 	tree := treeIn(cache)
-	i := Image{Path: filepath.Join(cache, fmt.Sprintf("%s-%s.raw.zst", s, short(append(treeScript, imageScript...)))), Bytes: DebianBytes}
+	i := Image{Path: filepath.Join(cache, fmt.Sprintf("%s-%s.raw.zst", s, short(bytes.Join([][]byte{treeScript, imageScript, markScript, defaultGrub}, nil)))), Bytes: DebianBytes}
 	if s == RPM {
 		i.Bytes = RPMBytes
 	}
@@ -87,6 +97,11 @@ func Build(ctx context.Context, cache string, s Style) (Image, error) {
 			return Image{}, fmt.Errorf("building partition image %s: %w", s, err)
 		}
 	}
+	return i.summed()
+}
+
+// summed is the image with the checksum of its file.
+func (i Image) summed() (Image, error) {
 	data, err := os.ReadFile(i.Path)
 	if err != nil {
 		return Image{}, err
@@ -144,25 +159,27 @@ func build(ctx context.Context, cache string, s Style, tree string, i Image) err
 	}
 	defer os.RemoveAll(scratch)
 	at := func(name string) string { return filepath.Join(scratch, name) }
-	if err := errors.Join(os.WriteFile(at("shim"), shim, 0o644), os.WriteFile(at("tree.sh"), treeScript, 0o755), os.WriteFile(at("image.sh"), imageScript, 0o755)); err != nil {
-		return err
-	}
-	if _, err := os.Stat(tree); errors.Is(err, os.ErrNotExist) {
-		if err := run(ctx, scratch, "tree.sh", tree); err != nil {
+	for name, data := range map[string][]byte{"shim": shim, "tree.sh": treeScript, "image.sh": imageScript, "mark.sh": markScript, "default-grub": defaultGrub} {
+		if err := os.WriteFile(at(name), data, 0o644); err != nil {
 			return err
 		}
 	}
-	if err := run(ctx, scratch, "image.sh", string(s), tree, at("image"), fmt.Sprint(i.Bytes), at("shim")); err != nil {
+	if _, err := os.Stat(tree); errors.Is(err, os.ErrNotExist) {
+		if err := run(ctx, scratch, "sh", "tree.sh", tree); err != nil {
+			return err
+		}
+	}
+	if err := run(ctx, scratch, "sh", "image.sh", string(s), tree, at("image"), fmt.Sprint(i.Bytes), at("shim")); err != nil {
 		return err
 	}
 	return os.Rename(at("image.zst"), i.Path)
 }
 
 func run(ctx context.Context, dir, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "sh", append([]string{name}, args...)...)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, out)
+		return fmt.Errorf("%s %s: %w: %s", name, args[0], err, out)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a partition image of an installed Debian.
-#   image.sh debian|rpm TAR OUT BYTES SHIM     as root, in an empty folder
+#   image.sh debian|rpm TAR OUT BYTES SHIM     as root, in a folder with mark.sh and default-grub
 # TAR is what tree.sh has made; OUT.zst is the image, a file system of BYTES bytes. SHIM is Debian's signed shim.
 set -eu
 style=$1 tar=$2 out=$3 bytes=$4 shim=$5
@@ -14,49 +14,11 @@ for k in root/usr/lib/modules/*/kernel; do
 	for fs in smb nfs nfsd ceph btrfs cachefiles orangefs ocfs2 afs udf; do rm -rf "$k/fs/$fs"; done
 done
 chroot root depmod "$(ls root/usr/lib/modules)"
-cat >root/etc/default/grub <<'END'
-GRUB_DEFAULT=0
-GRUB_TIMEOUT=0
-GRUB_DISTRIBUTOR=Ironyard
-GRUB_CMDLINE_LINUX="console=ttyS0,115200 quiet init=/sbin/ironyard-mark"
-GRUB_TERMINAL=console
-GRUB_DISABLE_RECOVERY=true
-GRUB_DISABLE_SUBMENU=y
-END
+cp default-grub root/etc/default/grub
 # grub-mkconfig starts a hundred programs; those for other systems are left out.
 chmod -x root/etc/grub.d/05_debian_theme root/etc/grub.d/20_linux_xen root/etc/grub.d/30_os-prober
 echo '# what the image mounts' >root/etc/fstab
-cat >root/sbin/ironyard-mark <<'END'
-#!/bin/sh
-# The first program of the system: it tells what it finds, and switches the machine off.
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-mountpoint -q /proc || mount -t proc proc /proc
-mountpoint -q /sys || mount -t sysfs sys /sys
-exec >/dev/console 2>&1
-say() { echo "IRONYARD-PARTITION $*"; }
-say firmware $([ -d /sys/firmware/efi ] && echo uefi || echo bios)
-say root $(findmnt -n -o SOURCE,FSTYPE /)
-say cmdline $(cat /proc/cmdline)
-for label in efi-part swap1 ephemeral0 config-2; do
-	at=$(blkid -L "$label") && say label "$label" "$at" $(blkid -o value -s TYPE "$at")
-done
-mkdir -p /run/mark
-if mount LABEL=ephemeral0 /run/mark; then
-	[ -e /run/mark/kept ] && say kept $(cat /run/mark/kept)
-	echo "by the first instance" >/run/mark/kept
-	umount /run/mark
-fi
-if mount -o ro LABEL=config-2 /run/mark; then
-	say drive $(cat /run/mark/openstack/latest/meta_data.json)
-	umount /run/mark
-fi
-while read -r line; do say fstab "$line"; done </etc/fstab
-say up
-mount -o remount,ro /
-sync
-echo o >/proc/sysrq-trigger
-sleep 600
-END
+cp mark.sh root/sbin/ironyard-mark
 chmod 755 root/sbin/ironyard-mark
 
 case $style in
