@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -23,6 +24,41 @@ func TestPartitionImage(t *testing.T) {
 	partitionImage(t, "part-0", nil, []string{"firmware bios", "root /dev/vda4 ext4", "root=UUID=", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "part-instance"})
 }
 
+// A small system as a partition image is deployed by a request of Ironic's fields, by BIOS and by UEFI. As with a whole Debian, the image's
+// own GRUB is installed by the image's own programs, and its instance boots from the disk that was laid out for it.
+func TestSmallPartitionImage(t *testing.T) {
+	for name, want := range map[string]struct{ console, history []string }{
+		"part-0": {
+			[]string{"firmware bios", "root /dev/vda4 ext4", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap"},
+			[]string{"the image's GRUB is installed for BIOS on /dev/vda"}},
+		"part-1": {
+			[]string{"firmware uefi", "root /dev/vda5 ext4", "label efi-part /dev/vda1 vfat", "label ephemeral0 /dev/vda2 ext4", "label swap1 /dev/vda3 swap", "\t/boot/efi\tvfat\tumask=0077"},
+			[]string{"the image's GRUB is installed for UEFI", `starts \EFI\BOOT\BOOTX64.EFI on partition 1 of /dev/vda`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := limit(t, 15*time.Minute)
+			image, err := partitionimage.BuildSmall(ctx, partitionCache, kernelCache)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := asPartition(ctx, t, name, nil, image)
+			said := i.words(ctx, t, "active")
+			for _, w := range append(want.console, "root=UUID="+partitionimage.SmallUUID+" ", "init=/sbin/ironyard-mark", "label config-2", "part-instance") {
+				if !strings.Contains(said, w) {
+					t.Errorf("the instance does not say %q:\n%s", w, said)
+				}
+			}
+			history := historyOf(ctx, t, i.id)
+			for _, w := range want.history {
+				if !strings.Contains(history, w) {
+					t.Errorf("the history does not say %q:\n%s", w, history)
+				}
+			}
+			undeployed(ctx, t, i.id)
+		})
+	}
+}
+
 // partitionImage deploys a Debian to a machine, rebuilds it and takes it down. Its first system says all of want on its console, and the
 // second finds what the first has left.
 func partitionImage(t *testing.T, name string, change func(*operator.Machine), want []string) {
@@ -32,51 +68,65 @@ func partitionImage(t *testing.T, name string, change func(*operator.Machine), w
 	if err != nil {
 		t.Fatal(err)
 	}
-	served(t, image)
-	o := theRack.Operator
-	id := enrolled(ctx, t, name, change)
-	if err := o.MakeAvailable(ctx, id); err != nil {
-		t.Fatal(err)
-	}
-	info := map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
-		"image_type": "partition", "root_gb": 1, "swap_mb": 64, "ephemeral_gb": 1}
-	instance := func(verb string) string {
-		t.Helper()
-		if err := o.Set(ctx, id, "/instance_info", info); err != nil {
-			t.Fatal(err)
-		}
-		console := consoleFromNow(t, name)
-		began := time.Now()
-		if err := o.Ask(ctx, id, verb, map[string]any{"meta_data": map[string]any{"hostname": "part-instance"}}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.Wait(ctx, id, provision.Active); err != nil {
-			t.Fatal(err)
-		}
-		var said strings.Builder
-		for {
-			line, err := console.Wait(ctx, regexp.MustCompile(partitionimage.Mark+".*"))
-			if err != nil {
-				t.Fatalf("no instance on the console: %v\n%s", err, said.String())
-			}
-			said.WriteString(line + "\n")
-			if strings.Contains(line, partitionimage.Up) {
-				t.Logf("%s: %s, %.0f s from the request to the instance's words", name, verb, time.Since(began).Seconds())
-				return said.String()
-			}
-		}
-	}
-	said := instance("active")
+	i := asPartition(ctx, t, name, change, image)
+	said := i.words(ctx, t, "active")
 	for _, w := range want {
 		if !strings.Contains(said, w) {
 			t.Errorf("the instance does not say %q:\n%s", w, said)
 		}
 	}
-	info["preserve_ephemeral"] = true
-	if said := instance("rebuild"); !strings.Contains(said, "kept by the first instance") {
+	i.info["preserve_ephemeral"] = true
+	if said := i.words(ctx, t, "rebuild"); !strings.Contains(said, "kept by the first instance") {
 		t.Errorf("the ephemeral partition did not survive the rebuild:\n%s", said)
 	}
-	undeployed(ctx, t, id)
+	undeployed(ctx, t, i.id)
+}
+
+// partitioned is a node whose instance comes as a partition image.
+type partitioned struct {
+	name, id string
+	info     map[string]any
+}
+
+// asPartition enrols a machine and makes it available, for an instance with an ephemeral partition and swap beside its root.
+func asPartition(ctx context.Context, t *testing.T, name string, change func(*operator.Machine), image partitionimage.Image) partitioned {
+	t.Helper()
+	served(t, image)
+	id := enrolled(ctx, t, name, change)
+	if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	return partitioned{name, id, map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
+		"image_type": "partition", "root_gb": 1, "swap_mb": 64, "ephemeral_gb": 1}}
+}
+
+// words asks for a deploy and returns what its instance says.
+func (i partitioned) words(ctx context.Context, t *testing.T, verb string) string {
+	t.Helper()
+	o := theRack.Operator
+	if err := o.Set(ctx, i.id, "/instance_info", i.info); err != nil {
+		t.Fatal(err)
+	}
+	console := consoleFromNow(t, i.name)
+	began := time.Now()
+	if err := o.Ask(ctx, i.id, verb, map[string]any{"meta_data": map[string]any{"hostname": "part-instance"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, i.id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for {
+		line, err := console.Wait(ctx, regexp.MustCompile(partitionimage.Mark+".*"))
+		if err != nil {
+			t.Fatalf("no instance on the console: %v\n%s", err, said.String())
+		}
+		said.WriteString(line + "\n")
+		if strings.Contains(line, partitionimage.Up) {
+			t.Logf("%s: %s, %.0f s from the request to the instance's words", i.name, verb, time.Since(began).Seconds())
+			return said.String()
+		}
+	}
 }
 
 // served puts an image where the rack gets its images from.

@@ -40,10 +40,11 @@ var (
 	armImages testimage.Images
 	// longImage is a raw image whose write can be interrupted.
 	longImage testimage.File
-	// partitionCache keeps partition images, which the test that needs one builds. imageFolder is what the rack gets its images from.
-	partitionCache, imageFolder string
-	events                      = &record[work.Event]{}
-	works                       = &record[work.Document]{}
+	// partitionCache keeps partition images, which the test that needs one builds, and kernelCache what comes of Debian's packages.
+	// imageFolder is what the rack gets its images from.
+	partitionCache, kernelCache, imageFolder string
+	events                                   = &record[work.Event]{}
+	works                                    = &record[work.Document]{}
 )
 
 func TestMain(m *testing.M) {
@@ -106,7 +107,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	if err != nil {
 		return rack.Options{}, err
 	}
-	partitionCache, imageFolder = filepath.Join(cache, "partition"), filepath.Join(dir, "images")
+	partitionCache, kernelCache, imageFolder = filepath.Join(cache, "partition"), filepath.Join(cache, "kernel"), filepath.Join(dir, "images")
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
 		Images: imageFolder, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:      2,
@@ -116,7 +117,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Machines: []machine.Config{
 			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
-			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072},                         // for a partition image: sizes are in GiB there
+			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072}, {Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072}, // for partition images: sizes are in GiB there
 			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true},  // whose BMC sets URLs to boot
 			{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
 		}}
@@ -135,7 +136,6 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
 			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
 			machine.Config{Name: "six-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, IPv6: true},
-			machine.Config{Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072},
 			// whose BMCs have no drive of a CD
 			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},
 			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true})
