@@ -103,7 +103,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	cfg := machine.Config{Name: m.Name, MAC: m.MAC, Disk: m.Disk, Journal: f.Journal, Pace: p}
 	if !f.cfg.Light {
 		cfg.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
-		cfg.Disc, cfg.Volumes = cdrom.Read, f.cfg.Volumes
+		cfg.Disc, cfg.Web, cfg.Volumes = cdrom.Read, cdrom.Load, f.cfg.Volumes
 		cfg.Parameters = func(ctx context.Context, url string) ([]byte, error) { return floppy.Read(ctx, url, parametersLabel) }
 		cfg.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
 			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, Log: f.cfg.Log.With("machine", m.Name)}

@@ -1,5 +1,5 @@
-// Package cdrom is what firmware and the boot loader of a simulated machine do with the image in its CD drive: they read
-// the image over HTTP, piece by piece, and start the kernel that its GRUB configuration names.
+// Package cdrom is what firmware and the boot loader of a simulated machine do with an image of a CD, and start the kernel that its GRUB
+// configuration names. They read the image in the CD drive over HTTP, piece by piece. By UEFI HTTP boot they load it whole.
 //
 // It may import nothing of the project: a library of the field reads the file system.
 package cdrom
@@ -47,6 +47,12 @@ func Read(ctx context.Context, url string) (s System, err error) {
 	if _, err := d.ReadAt(make([]byte, 1), 0); err != nil {
 		return s, err
 	}
+	return d.starts()
+}
+
+// starts returns what the image starts.
+func (d *disc) starts() (s System, err error) {
+	url := d.url
 	f, err := iso9660.Read(storage{d}, d.size, 0, block)
 	if err != nil {
 		return s, fmt.Errorf("image %s: %w", url, err)

@@ -29,6 +29,13 @@ const (
 	Image Content = "image"
 )
 
+// Ephemeral is the partition that a rebuild may keep: its size, the kind of its partition table, and how often this disk was given one.
+type Ephemeral struct {
+	MB    int64
+	Table string
+	Made  int
+}
+
 // Disk is safe for concurrent use.
 type Disk struct {
 	machine string
@@ -40,6 +47,7 @@ type Disk struct {
 	work    string // who wrote it
 	booted  bool   // since it was written
 	writing int    // writes under way
+	part    Ephemeral
 }
 
 // New returns the empty disk of a machine.
@@ -52,6 +60,30 @@ func (d *Disk) Holds() (Content, string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.content, d.image
+}
+
+// Ephemeral is the ephemeral partition; its size is 0 where there is none.
+func (d *Disk) Ephemeral() Ephemeral {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.part
+}
+
+// Keep puts back the ephemeral partition that a write has left where it was. Begin takes it for lost.
+func (d *Disk) Keep(part Ephemeral) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.part = part
+}
+
+// Partition makes an ephemeral partition; one of no size is none.
+func (d *Disk) Partition(mb int64, table string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.part.MB, d.part.Table = mb, table
+	if mb > 0 {
+		d.part.Made++
+	}
 }
 
 // Write notes the write of an image that transfer does. When ctx has ended by then,
@@ -116,6 +148,7 @@ func (d *Disk) begin(by By, kind journal.Kind, image string) {
 	}
 	d.writing++
 	d.content, d.image = Torn, ""
+	d.part.MB, d.part.Table = 0, ""
 }
 
 // Boot starts what is on the disk; ok is false when there is nothing whole.

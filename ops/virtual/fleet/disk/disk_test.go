@@ -86,3 +86,24 @@ func TestViolations(t *testing.T) {
 		t.Errorf("%d violations after a new deploy, want 2 still", got)
 	}
 }
+
+// An ephemeral partition is lost with each write and each erasure, unless the writer leaves it where it is.
+func TestEphemeralPartition(t *testing.T) {
+	d := New("m", journal.New(0))
+	d.Partition(2048, "gpt")
+	was := d.Ephemeral()
+	if want := (Ephemeral{MB: 2048, Table: "gpt", Made: 1}); was != want {
+		t.Fatalf("%+v, want %+v", was, want)
+	}
+	d.Begin(deploy, "i2")
+	if now := d.Ephemeral(); now.MB != 0 {
+		t.Errorf("a write that begins leaves %+v", now)
+	}
+	d.Keep(was)
+	if err := d.End(t.Context(), deploy, "i2", nil); err != nil || d.Ephemeral() != was {
+		t.Errorf("a write that keeps it leaves %+v, %v", d.Ephemeral(), err)
+	}
+	if err := d.Erase(t.Context(), deploy, nothing); err != nil || d.Ephemeral().MB != 0 {
+		t.Errorf("an erasure leaves %+v, %v", d.Ephemeral(), err)
+	}
+}

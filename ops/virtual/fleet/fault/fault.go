@@ -20,6 +20,7 @@ type Faults struct {
 	isolated atomic.Bool
 	writes   atomic.Int64
 	erasures atomic.Int64
+	targets  atomic.Int64
 }
 
 // Isolate cuts the machine, but not its BMC, off the network, or joins it again.
@@ -38,6 +39,15 @@ func (f *Faults) FailWrites(n int) { f.writes.Store(int64(n)) }
 
 // FailErasures makes the next n erasures fail at their end.
 func (f *Faults) FailErasures(n int) { f.erasures.Store(int64(n)) }
+
+// KillTargets makes the next n iSCSI targets of the machine die while an image is written to them.
+func (f *Faults) KillTargets(n int) { f.targets.Store(int64(n)) }
+
+// TargetToKill reports whether one is left of those that KillTargets said.
+func (f *Faults) TargetToKill() bool { return f.targets.Load() > 0 }
+
+// KillsTarget reports whether a target is to die now, as often as KillTargets said.
+func (f *Faults) KillsTarget() bool { return next(&f.targets) != nil }
 
 // Write returns ErrWrite as often as FailWrites said.
 func (f *Faults) Write() error { return next(&f.writes) }

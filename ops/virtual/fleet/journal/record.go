@@ -19,6 +19,8 @@ const (
 	BootFailed Kind = "boot-failed"
 	// AgentUp: the ramdisk's agent knows its node and takes commands.
 	AgentUp Kind = "agent-up"
+	// LookupFailed: the ramdisk's agent asked a rackd for its node and was not told it. It asks again.
+	LookupFailed Kind = "lookup-failed"
 	// AgentFailed: the agent gave up; the machine starts again.
 	AgentFailed Kind = "agent-failed"
 	// CommandAsked: somebody posted a command to the agent, new or known already.
@@ -33,6 +35,8 @@ const (
 	WriteEnded  Kind = "write-ended"
 	WriteFailed Kind = "write-failed"
 	WriteTorn   Kind = "write-torn"
+	// TargetDied: the agent's iSCSI target dies while an image is written to it.
+	TargetDied Kind = "target-died"
 	// Erased: the disk is empty.
 	Erased Kind = "erased"
 	// InstanceUp: the machine runs what is on its disk.

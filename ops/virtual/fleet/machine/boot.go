@@ -66,6 +66,11 @@ func (m *Machine) boot(ctx context.Context) outcome {
 			return end
 		}
 		device = m.ordered()
+	case device == vbmc.HTTP:
+		if end, starts := m.bootHTTP(ctx); starts {
+			return end
+		}
+		device = m.ordered()
 	case device == "":
 		device = m.ordered()
 	}

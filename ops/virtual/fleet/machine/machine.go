@@ -45,6 +45,8 @@ type Config struct {
 	Agent    Agent
 	// Disc reads the image in the CD drive; nil: the machine starts from none.
 	Disc func(ctx context.Context, url string) (cdrom.System, error)
+	// Web loads the image at a URL by UEFI HTTP boot; nil: its firmware has no such thing.
+	Web func(ctx context.Context, url string) (cdrom.System, error)
 	// Parameters reads the disk on which a ramdisk in an image of an operator's finds the rest of its command line; nil: it has none.
 	Parameters func(ctx context.Context, url string) ([]byte, error)
 	// Volumes: its firmware attaches the volume that its BMC was told of.
@@ -94,6 +96,7 @@ type Machine struct {
 	once   bool
 	life   *life // nil when nothing moves
 	drives drives
+	web    web
 	san    san
 }
 

@@ -97,7 +97,7 @@ func (a *Agent) Run(ctx context.Context, commandLine string) (End, error) {
 	if r.images, err = imageClient(p.Fingerprint); err != nil {
 		return "", err
 	}
-	rackd := guarded{client, a.Faults}
+	rackd := guarded{client, r}
 	id, err := session.Lookup(ctx, a.Log, rackd, func() []string { return []string{a.MAC} }, p.Node, "")
 	if err != nil {
 		return "", err
@@ -179,18 +179,21 @@ func (r *run) note(kind journal.Kind, by disk.By, detail string) {
 // guarded is the way to the rackds through a network that a test may cut.
 type guarded struct {
 	session.Rackd
-	faults *fault.Faults
+	run *run
 }
 
-func (g guarded) Lookup(ctx context.Context, macs []string, node string) (agentapi.LookupReply, time.Time, error) {
-	if err := g.faults.Network(); err != nil {
-		return agentapi.LookupReply{}, time.Time{}, err
+func (g guarded) Lookup(ctx context.Context, macs []string, node string) (reply agentapi.LookupReply, date time.Time, err error) {
+	if err = g.run.Faults.Network(); err == nil {
+		reply, date, err = g.Rackd.Lookup(ctx, macs, node)
 	}
-	return g.Rackd.Lookup(ctx, macs, node)
+	if err != nil && ctx.Err() == nil {
+		g.run.note(journal.LookupFailed, disk.By{Boot: g.run.boot}, err.Error())
+	}
+	return reply, date, err
 }
 
 func (g guarded) Heartbeat(ctx context.Context, node string, h agentapi.Heartbeat) error {
-	if err := g.faults.Network(); err != nil {
+	if err := g.run.Faults.Network(); err != nil {
 		return err
 	}
 	return g.Rackd.Heartbeat(ctx, node, h)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/commands"
 	"github.com/ironyard/ironyard/agent/deploy"
@@ -104,23 +102,23 @@ func (r *run) prepareImage(ctx context.Context, by disk.By, c command.Call) (any
 
 // write brings the image to the disk as fast as the machine's pace allows.
 func (r *run) write(ctx context.Context, by disk.By, info agentapi.ImageInfo, report func(agentapi.Progress)) (any, error) {
+	if err := r.refusesParts(info.Partitions, 0); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	var last agentapi.Progress
-	err := r.Disk.Write(ctx, by, info.HashValue, func() error {
-		return r.transfer(ctx, info, func(done, total int64) {
-			s := max(time.Since(began).Seconds(), 0.001)
-			last = agentapi.Progress{DoneBytes: done, TotalBytes: total, Seconds: s, MBPerSec: float64(done) / 1e6 / s}
-			report(last)
-		})
-	})
+	r.begins(by, info.HashValue, info.Partitions)
+	err := r.Disk.End(ctx, by, info.HashValue, r.transfer(ctx, info, func(done, total int64) {
+		s := max(time.Since(began).Seconds(), 0.001)
+		last = agentapi.Progress{DoneBytes: done, TotalBytes: total, Seconds: s, MBPerSec: float64(done) / 1e6 / s}
+		report(last)
+	}))
 	if err != nil {
 		return nil, err
 	}
 	result := agentapi.PrepareImageResult{RootDevice: r.Inventory.Disks[0].Name, Written: last}
 	if info.Partitions != nil {
-		r.rootUUID = uuid.NewString()
-		result.RootUUID = r.rootUUID
-		result.PartitionUUIDs = &agentapi.PartitionUUIDs{Root: r.rootUUID, ESP: "AB12-CD34", Partitions: map[string]string{"root": result.RootDevice + "p2", "efi system partition": result.RootDevice + "p1"}}
+		r.partitioned(info.Partitions, &result)
 	}
 	return result, nil
 }

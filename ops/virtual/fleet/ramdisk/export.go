@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/deploy"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
 
@@ -30,7 +33,11 @@ type exported struct {
 	by     disk.By
 	image  string // that is being written
 	target *tgtd
+	parts  *agentapi.Partitions // around the image; nil: it is of a whole disk
 }
+
+// rootOffset is where the root partition begins of a disk that gets a partition image. The other partitions are not made.
+const rootOffset = mib
 
 // abandon ends the target with the agent. Its disk is torn if the machine has lost its power, or was not finished.
 func (r *run) abandon(powered bool) {
@@ -61,6 +68,11 @@ func (r *run) startISCSI(ctx context.Context, by disk.By, c command.Call) (any, 
 	e := r.exported
 	if e != nil {
 		e.target.kill() // one target at most
+		e.target = nil
+	}
+	parts := p.Image.Partitions
+	if err := r.refusesParts(parts, p.ImageBytes); err != nil {
+		return nil, err
 	}
 	if p.WipeDiskMetadata {
 		if err := os.Remove(r.file()); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -70,17 +82,22 @@ func (r *run) startISCSI(ctx context.Context, by disk.By, c command.Call) (any, 
 	switch {
 	case e == nil: // a new agent knows of no write
 		e = &exported{id: uuid.NewString(), by: by, image: p.Image.HashValue}
-		r.Disk.Begin(e.by, e.image)
-	case p.WipeDiskMetadata: // another rackd begins the same write
+		r.begins(e.by, e.image, parts)
+	case p.WipeDiskMetadata || (e.parts == nil) != (parts == nil) || parts != nil && *e.parts != *parts: // another rackd begins the same write
 		e.id = uuid.NewString()
 	}
-	r.exported = e
+	r.exported, e.parts = e, parts
 	var err error
 	if e.target, err = r.export(ctx, p); err != nil {
 		e.target = nil
 		return nil, err
 	}
-	return agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: r.Inventory.Disks[0].Name, Disk: e.id, Port: e.target.port, LUN: 1}, nil
+	e.target.watch(r, by, p.ImageBytes)
+	told := agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: r.Inventory.Disks[0].Name, Disk: e.id, Port: e.target.port, LUN: 1}
+	if e.parts != nil {
+		told.RootOffset, told.RootBytes = rootOffset, e.parts.RootMB*mib
+	}
+	return told, nil
 }
 
 func (r *run) finishISCSI(ctx context.Context, _ disk.By, c command.Call) (any, error) {
@@ -99,6 +116,11 @@ func (r *run) finishISCSI(ctx context.Context, _ disk.By, c command.Call) (any, 
 		return nil, err
 	}
 	defer f.Close()
+	if e.parts != nil {
+		if _, err := f.Seek(rootOffset, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
 	sum := sha256.New()
 	if _, err := io.CopyN(sum, f, p.ImageBytes); err != nil {
 		return nil, err
@@ -107,7 +129,11 @@ func (r *run) finishISCSI(ctx context.Context, _ disk.By, c command.Call) (any, 
 	if err := r.Disk.End(ctx, e.by, hex.EncodeToString(sum.Sum(nil)), nil); err != nil {
 		return nil, err
 	}
-	return agentapi.PrepareImageResult{RootDevice: r.Inventory.Disks[0].Name, Written: agentapi.Progress{DoneBytes: p.ImageBytes, TotalBytes: p.ImageBytes}}, r.Pace.Sleep(ctx, r.Pace.Step)
+	written := agentapi.PrepareImageResult{RootDevice: r.Inventory.Disks[0].Name, Written: agentapi.Progress{DoneBytes: p.ImageBytes, TotalBytes: p.ImageBytes}}
+	if e.parts != nil {
+		r.partitioned(e.parts, &written)
+	}
+	return written, r.Pace.Sleep(ctx, r.Pace.Step)
 }
 
 func (r *run) stopISCSI(ctx context.Context, _ disk.By, c command.Call) (any, error) {
@@ -133,6 +159,8 @@ type tgtd struct {
 	port    int
 	cmd     *exec.Cmd
 	control string
+	over    chan struct{} // closed by kill
+	watches sync.WaitGroup
 }
 
 // targets tells the daemons of this host apart.
@@ -154,7 +182,7 @@ func (r *run) export(ctx context.Context, p agentapi.StartISCSIParams) (t *tgtd,
 	if err != nil {
 		return nil, err
 	}
-	t = &tgtd{port: l.Addr().(*net.TCPAddr).Port, control: strconv.Itoa(int((int64(os.Getpid())*7 + 20_000 + targets.Add(1)) % 32_000))}
+	t = &tgtd{over: make(chan struct{}), port: l.Addr().(*net.TCPAddr).Port, control: strconv.Itoa(int((int64(os.Getpid())*7 + 20_000 + targets.Add(1)) % 32_000))}
 	at := l.Addr().String()
 	if err := l.Close(); err != nil {
 		return nil, err
@@ -198,11 +226,45 @@ func (t *tgtd) admin(ctx context.Context, args string) error {
 	}
 }
 
+// watch has the target die in the middle of the image where that is one of the machine's faults. The agent does not notice.
+func (t *tgtd) watch(r *run, by disk.By, bytes int64) {
+	if !r.Faults.TargetToKill() {
+		return
+	}
+	t.watches.Go(func() {
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-t.over:
+				return
+			case <-look.C:
+			}
+			if has := allocated(r.file()); has > 0 && has < bytes && r.Faults.KillsTarget() {
+				r.note(journal.TargetDied, by, fmt.Sprintf("with %d of %d bytes of the image", has, bytes))
+				_ = t.cmd.Process.Kill()
+				return
+			}
+		}
+	})
+}
+
+// allocated is how many bytes of a file are on the host's disk.
+func allocated(name string) int64 {
+	var s syscall.Stat_t
+	if err := syscall.Stat(name, &s); err != nil {
+		return 0
+	}
+	return s.Blocks * 512
+}
+
 // kill ends the target in the middle of whatever it does.
 func (t *tgtd) kill() {
 	if t == nil {
 		return
 	}
+	close(t.over)
+	t.watches.Wait()
 	_ = t.cmd.Process.Kill()
 	_ = t.cmd.Wait()
 	for _, suffix := range []string{"", ".lock"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/deploy"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/disk"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/journal"
 	"github.com/ironyard/ironyard/ops/virtual/fleet/pace"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -28,7 +29,7 @@ func TestExport(t *testing.T) {
 		t.Skip("NOT RUN: needs tgtd, of Debian's package tgt")
 	}
 	j := journal.New(0)
-	r := &run{Agent: &Agent{Machine: "m", Listen: netip.MustParseAddrPort("127.0.0.1:1"), Disk: disk.New("m", j), Journal: j, Pace: pace.New(pace.Timings{}, 1, 1), Scratch: t.TempDir(),
+	r := &run{Agent: &Agent{Machine: "m", Listen: netip.MustParseAddrPort("127.0.0.1:1"), Disk: disk.New("m", j), Journal: j, Pace: pace.New(pace.Timings{}, 1, 1), Scratch: t.TempDir(), Faults: &fault.Faults{},
 		Inventory: agentapi.Inventory{Disks: []agentapi.Disk{{Name: "/dev/vda", Size: 64 << 20}}}}}
 	image := bytes.Repeat([]byte("an image  "), 4096)
 	sum := sha256.Sum256(image)
@@ -94,5 +95,65 @@ func TestExport(t *testing.T) {
 	}
 	if len(kinds) != 2 || kinds[0] != journal.WriteBegun || kinds[1] != journal.WriteEnded {
 		t.Errorf("the journal says %v", kinds)
+	}
+}
+
+// A target that dies while an image is written to it ends the session. The next export shows the same disk with what was written.
+func TestTargetDies(t *testing.T) {
+	if _, err := exec.LookPath("tgtd"); err != nil {
+		t.Skip("NOT RUN: needs tgtd, of Debian's package tgt")
+	}
+	j := journal.New(0)
+	r := &run{Agent: &Agent{Machine: "m", Listen: netip.MustParseAddrPort("127.0.0.1:1"), Disk: disk.New("m", j), Journal: j, Pace: pace.New(pace.Timings{}, 1, 1), Scratch: t.TempDir(), Faults: &fault.Faults{},
+		Inventory: agentapi.Inventory{Disks: []agentapi.Disk{{Name: "/dev/vda", Size: 64 << 20}}}}}
+	r.Faults.KillTargets(1)
+	p := agentapi.StartISCSIParams{IQN: "iqn.2026-11.org.example:m", WipeDiskMetadata: true, ImageBytes: 2 << 20, Image: agentapi.ImageInfo{HashValue: "0"},
+		Initiator: "iqn.2026-11.org.example:rackd", User: "u", Secret: "secret-of-rackd", TargetUser: "t", TargetSecret: "secret-of-agent"}
+	export := func() (got agentapi.StartISCSIResult, d *iscsi.Disk, s *iscsi.Session) {
+		t.Helper()
+		raw, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := r.startISCSI(t.Context(), disk.By{Work: "w"}, command.Call{ID: "w/iscsi", Params: raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = result.(agentapi.StartISCSIResult)
+		if s, err = iscsi.Connect(t.Context(), iscsi.Target{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(got.Port)), IQN: got.IQN, LUN: got.LUN, Initiator: p.Initiator,
+			CHAP: iscsi.CHAP{User: p.User, Secret: p.Secret, TargetUser: p.TargetUser, TargetSecret: p.TargetSecret}}, iscsi.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if d, err = s.Disk(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return got, d, s
+	}
+	write := func(d *iscsi.Disk) error {
+		written, err := d.Write(bytes.Repeat([]byte("half of an image"), 1<<16), 0)
+		if err == nil {
+			err = written.Wait(t.Context())
+		}
+		return err
+	}
+	before, d, s := export()
+	defer r.abandon(true)
+	for err := error(nil); err == nil; err = write(d) { // what it says last is that the session is over
+		if t.Context().Err() != nil {
+			t.Fatal("the target does not die")
+		}
+	}
+	s.Close()
+	if died := j.Counts("m")[journal.TargetDied]; died != 1 {
+		t.Errorf("the journal tells of %d targets that died", died)
+	}
+	p.WipeDiskMetadata = false
+	after, d, s := export()
+	defer s.Close()
+	if after.Disk != before.Disk {
+		t.Errorf("the disk is %s, and was %s", after.Disk, before.Disk)
+	}
+	if err := write(d); err != nil {
+		t.Errorf("the second target: %v", err)
 	}
 }

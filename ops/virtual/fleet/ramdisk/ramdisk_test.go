@@ -260,13 +260,14 @@ func TestLookupThatNeverSucceeds(t *testing.T) {
 	if _, err := a.Run(t.Context(), "quiet"); err == nil {
 		t.Error("no rackd's URL, and no error")
 	}
-	masked := guarded{once{}, &fault.Faults{}}
+	masked := guarded{once{}, &run{Agent: a}}
 	if _, err := session.Lookup(t.Context(), a.Log, masked, func() []string { return nil }, "", ""); !errors.Is(err, session.ErrNoToken) {
 		t.Errorf("masked token: %v", err)
 	}
-	masked.faults.Isolate(true)
-	if _, _, err := masked.Lookup(t.Context(), nil, ""); !errors.Is(err, fault.ErrIsolated) {
-		t.Errorf("isolated: %v", err)
+	a.Faults.Isolate(true)
+	told := a.Journal.Counts(a.Machine)[journal.LookupFailed]
+	if _, _, err := masked.Lookup(t.Context(), nil, ""); !errors.Is(err, fault.ErrIsolated) || a.Journal.Counts(a.Machine)[journal.LookupFailed] != told+1 {
+		t.Errorf("isolated: %v, and the journal says %v", err, a.Journal.After(0, 0))
 	}
 }
 
