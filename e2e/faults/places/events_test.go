@@ -138,6 +138,9 @@ func (r *rig) happen(t *testing.T, flows []flow, list []place, all bool) {
 				of = append(of, p)
 			}
 		}
+		if len(of) == 0 {
+			continue // -run has chosen others
+		}
 		for i, e := range events {
 			if all {
 				for _, p := range of {

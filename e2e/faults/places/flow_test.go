@@ -19,6 +19,10 @@ type flow struct {
 	// breaks is what goes wrong on its machine, nil for nothing; the flow's error then has the words of fails.
 	breaks func(*fault.Faults)
 	fails  string
+	// targets is how many iSCSI targets of the machine die in it.
+	targets int
+	// ephemeral is how often its disk is given an ephemeral partition, on the way and in the flow.
+	ephemeral int
 	// medium is the ramdisk's image, for machines that boot from one. Simulated ones load none, so that no agent calls.
 	medium string
 	// flags are of the rackd that begins the flow.
@@ -70,7 +74,7 @@ func (f flow) failures() (list []states.State) {
 	return list
 }
 
-// request is one request of the API and the state in which the node rests after it.
+// request is one request of the API and the state in which the node rests after it. Without a path it patches the node.
 type request struct {
 	path string // below the node
 	body string

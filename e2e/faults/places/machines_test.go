@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,15 +41,28 @@ var quick = pace.Timings{Firmware: 100 * time.Millisecond, Ramdisk: 100 * time.M
 // ownImage is the path of an image of a CD whose ramdisk knows no rackd, and looks for a second medium.
 const ownImage = "/own.iso"
 
-// ownRamdisk makes that image.
-func ownRamdisk(t *testing.T) []byte {
+// instanceImage is the path of an image of a CD that starts an instance.
+const instanceImage = "/instance.iso"
+
+// largeImage is the path of an image of a disk that takes a while to write.
+const largeImage = "/large.raw"
+
+// larger is that image, and its SHA-256.
+var larger = sync.OnceValues(func() (body []byte, sum string) {
+	body = bytes.Repeat([]byte("a larger system "), 1<<20)
+	digest := sha256.Sum256(body)
+	return body, hex.EncodeToString(digest[:])
+})
+
+// imageOf makes an image of a CD whose kernel gets these parameters.
+func imageOf(t *testing.T, params ...string) []byte {
 	t.Helper()
 	loader := bootmedium.FindLoader(t.Context())
 	defer loader.Close()
 	file := func(text string) bootmedium.File {
 		return bootmedium.File{ReaderAt: strings.NewReader(text), Size: int64(len(text))}
 	}
-	image, err := loader.Image(bootmedium.Contents{Kernel: file("an operator's kernel"), Ramdisk: file("an operator's ramdisk"), Params: []string{"boot_method=vmedia"}})
+	image, err := loader.Image(bootmedium.Contents{Kernel: file("an operator's kernel"), Ramdisk: file("an operator's ramdisk"), Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +82,15 @@ func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	}
 	body := bytes.Repeat([]byte("an operating system "), 1<<14)
 	sum := sha256.Sum256(body)
-	own := body
+	images := map[string][]byte{}
 	if ways {
-		own = ownRamdisk(t)
+		images[ownImage], images[instanceImage] = imageOf(t, "boot_method=vmedia"), imageOf(t, "quiet")
+		images[largeImage], _ = larger()
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		content := body
-		if q.URL.Path == ownImage {
-			content = own
+		if image, is := images[q.URL.Path]; is {
+			content = image
 		}
 		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(content))
 	}))

@@ -53,10 +53,14 @@ func (p place) kills() string {
 	return s
 }
 
-// TestMain lets all lanes run side by side: they mostly wait for leases to end.
+// TestMain lets all lanes run side by side, for they mostly wait for leases to end. On a busy host -parallel says how many do.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", strconv.Itoa(lanes))
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		flag.Set("test.parallel", strconv.Itoa(lanes))
+	}
 	dir, err := os.MkdirTemp("", "ironyard-places-")
 	if err != nil {
 		panic(err)
@@ -271,14 +275,18 @@ func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byt
 	r.request(t, id, f.ask)
 	n := r.ends(t, id)
 	if !f.ended(n) {
-		t.Fatalf("%s, undisturbed: %s", f.name, n)
+		t.Fatalf("%s, undisturbed: %s%s", f.name, n, r.machineSaid(m, begun))
 	}
 	f.leaves(t, m)
 	if f.firmware {
 		r.wroteOnce(t, f, id, m)
 	}
 	if f.ways() {
-		r.left.Store(f.name, r.rests(t, f, id, m, begun))
+		left := r.rests(t, f, id, m, begun)
+		if left.Targets != f.targets || left.Ephemeral.Made != f.ephemeral {
+			t.Errorf("%s: %d iSCSI targets died, want %d, and an ephemeral partition was made %d times, want %d", f.name, left.Targets, f.targets, left.Ephemeral.Made, f.ephemeral)
+		}
+		r.left.Store(f.name, left)
 	}
 	c.cmd.Process.Kill()
 	c.cmd.Wait()
@@ -364,7 +372,7 @@ func (r *rig) kill(t *testing.T, group, name string, p place) {
 	r.request(t, id, p.flow.ask)
 	n := r.ends(t, id)
 	if !p.flow.ended(n) {
-		t.Errorf("ended otherwise than without the kill: %s", n)
+		t.Errorf("ended otherwise than without the kill: %s%s", n, r.machineSaid(m, begun))
 	}
 	p.flow.leaves(t, m)
 	if p.flow.firmware {
