@@ -43,6 +43,8 @@ type handle struct {
 	// Device is what the kernel there calls the disk.
 	Device string `json:"device,omitempty"`
 	Again  int    `json:"again,omitempty"`
+	// Broke says how the session before ended, where it was lost. If there is no other, that is what went wrong.
+	Broke string `json:"broke,omitempty"`
 }
 
 // run is one run of the step.
@@ -87,6 +89,9 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 		var err error
 		if tr, err = r.begin(ctx); err != nil || tr == nil {
 			r.w.release(r.t.WorkID)
+			if r.h.Broke != "" && errors.Is(err, driver.ErrUnreachable) {
+				err = fmt.Errorf("%w. Before that %s", err, r.h.Broke)
+			}
 			return soon(), err
 		}
 	}
@@ -101,7 +106,7 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 	r.w.close(r.t.WorkID, tr)
 	r.w.release(r.t.WorkID)
 	if err != nil {
-		return r.failed(ctx, err)
+		return r.failed(ctx, tr, err)
 	}
 	return driver.Done(), nil
 }
@@ -155,7 +160,12 @@ func (r *run) seal(ctx context.Context, tr *transfer) error {
 }
 
 // failed judges an error of the write. What a new session may cure is unreachable; else the disk is wiped and let go.
-func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
+func (r *run) failed(ctx context.Context, tr *transfer, err error) (driver.Outcome, error) {
+	network := isNetwork(err)
+	if network {
+		err = tr.broke(err)
+	}
+	broke := err
 	err = fmt.Errorf("node %s: write the image by iSCSI: %w", r.t.Node.Label(), err)
 	if errors.Is(err, driver.ErrFenced) || errors.Is(err, driver.ErrUnreachable) || ctx.Err() != nil {
 		return driver.Outcome{}, err
@@ -169,8 +179,10 @@ func (r *run) failed(ctx context.Context, err error) (driver.Outcome, error) {
 	}
 	_, status := errors.AsType[*iscsi.StatusError](err)
 	_, different := errors.AsType[*differentError](err)
-	if !damaged && !status && !different && isNetwork(err) {
-		return driver.Outcome{}, fmt.Errorf("%w: %w", driver.ErrUnreachable, err)
+	if !damaged && !status && !different && network {
+		r.h.Broke = broke.Error()
+		r.t.Record.Phase("iscsi", r.h.Broke)
+		return driver.Outcome{}, errors.Join(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), r.save(ctx))
 	}
 	return driver.Outcome{}, r.wipe(ctx, err)
 }
@@ -319,7 +331,7 @@ func (r *run) connect(ctx context.Context, src source, p agentapi.StartISCSIPara
 			return nil, fmt.Errorf("node %s: %w", r.t.Node.Label(), err)
 		}
 	}
-	tr.image, tr.device, tr.command, tr.resume = r.h.Image, got.RootDevice, command, r.h.Done
+	tr.image, tr.device, tr.at, tr.command, tr.resume = r.h.Image, got.RootDevice, at, command, r.h.Done
 	what := fmt.Sprintf("disk %s is exported to this rackd", got.RootDevice)
 	if tr.resume > 0 {
 		what += fmt.Sprintf("; the write goes on behind %d MB", tr.resume/1e6)

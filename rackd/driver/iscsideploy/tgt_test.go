@@ -39,6 +39,8 @@ type agent struct {
 	orders []string
 	starts []agentapi.StartISCSIParams
 	finish agentapi.FinishISCSIParams
+	// through returns the port that initiators are told in place of the target's; nil: they are told the target's.
+	through func(address string, kill func()) int
 	// fails is what the next order of a name ends with.
 	fails map[string]error
 }
@@ -78,6 +80,9 @@ func (a *agent) Call(_ context.Context, f driver.Fence, id, name string, params 
 		}
 		port := json.Number(u.Port())
 		n, _ := port.Int64()
+		if a.through != nil {
+			n = int64(a.through(a.target.Address, a.target.Kill))
+		}
 		return answer(agentapi.StartISCSIResult{IQN: p.IQN, RootDevice: "/dev/vda", Disk: a.name, Port: int(n), LUN: 1, RootOffset: a.root.at, RootBytes: a.root.size})
 	case agentapi.FinishISCSIParams:
 		a.finish = p

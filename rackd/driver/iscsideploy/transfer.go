@@ -38,6 +38,7 @@ type transfer struct {
 
 	image  string // its ID
 	device string // the agent's name of the disk
+	at     string // the target's address
 	off    int64  // of the image, read so far
 	resume int64  // what is on the disk from an earlier session
 	head   []byte
@@ -93,6 +94,15 @@ type differentError struct {
 
 func (e *differentError) Error() string {
 	return fmt.Sprintf("disk %s does not hold what was written: %d bytes at %d read back differently; the disk, its cable or its controller is faulty", e.device, e.n, e.off)
+}
+
+// broke says of an error that ended the session which write it ended, and how far that was.
+func (t *transfer) broke(err error) error {
+	far := fmt.Sprintf("%d MB", t.off/1e6)
+	if size := t.src.size(); size > 0 {
+		far = fmt.Sprintf("%d of %d MB", t.off/1e6, size/1e6)
+	}
+	return fmt.Errorf("the write to disk %s, which the agent exports at %s, broke off after %s: %w", t.device, t.at, far, err)
 }
 
 // step brings the transfer forward until a time, or to its end; before the head is written.
