@@ -107,6 +107,9 @@ type Inspected struct {
 	Caller
 }
 
+// SignVolume is the phase of a sign that says that a machine has not booted its volume.
+const SignVolume = "volume"
+
 // Sign is what a machine was seen to do.
 type Sign struct {
 	Address string `json:"address"`

@@ -140,6 +140,8 @@ type Conductor struct {
 	loud *rate.Sometimes
 	// asks are the looks at the bus for machines that ask what to boot.
 	asks *looks
+	// volumes are the machines that have not booted their volumes.
+	volumes chan unbooted
 	// away tells of what the bus does not take, of all works together: it is away for all of them.
 	away trouble.Spells
 	// made is when the conductor was made, with its monotonic reading.
@@ -171,7 +173,7 @@ func New(cfg Config) *Conductor {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 60 * time.Second
 	}
-	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}, parted: map[string]parted{}}
+	c := &Conductor{cfg: cfg, log: cfg.Log, made: time.Now(), work: make(chan struct{}, 1), loud: quietly(), asks: newLooks(), volumes: make(chan unbooted, mostUnbooted), dirty: map[string]bool{}, runners: map[string]*runner.Runner{}, reported: map[string]report{}, told: map[string]told{}, takes: map[string]takes{}, boots: map[string]*bootAsked{}, parted: map[string]parted{}}
 	c.secrets = &secrets.Opener{Documents: cfg.Documents, Keys: cfg.Keys, Metrics: cfg.Metrics, Log: cfg.Log}
 	c.flows = flow.NewCatalog(flow.Config{Name: cfg.Name, Documents: cfg.Documents, Hardware: cfg.Hardware, Secrets: c.secrets, Events: service{c}, Reach: cfg.Reach,
 		AutomatedClean: cfg.AutomatedClean, CleanPriorities: cfg.CleanPriorities, VerifyPriorities: cfg.VerifyPriorities, Log: cfg.Log})
@@ -212,6 +214,7 @@ const resync = 15 * time.Second
 func (c *Conductor) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.loop(ctx, g) })
+	g.Go(func() error { return c.tellUnbooted(ctx) })
 	return g.Wait()
 }
 

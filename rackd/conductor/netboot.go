@@ -182,7 +182,8 @@ func (c *Conductor) Blind() bool {
 // Seen is told what a machine does: "dhcp", "tftp", "script", "kernel", …. It returns
 // the rackd to tell instead when that runs the machine's work, and the node's group. What
 // a machine asks for is a line of history and changes nothing else; an address that
-// DHCP gives is remembered, for its agent to be known by.
+// DHCP gives is remembered, for its agent to be known by. A machine whose instance is a volume has no work when it starts: that it
+// has not booted is told all the same.
 func (c *Conductor) Seen(s ask.Sign) (elsewhere, group string) {
 	n := c.cfg.Documents.NodeByMAC(strings.ToLower(s.Address))
 	if n == nil {
@@ -194,6 +195,9 @@ func (c *Conductor) Seen(s ask.Sign) (elsewhere, group string) {
 	}
 	if w := c.cfg.Documents.Work(n.UUID); w != nil && w.Doc.Open() && w.Doc.Owner != c.cfg.Name {
 		return w.Doc.Owner, n.Group
+	}
+	if s.Phase == ask.SignVolume {
+		c.unbooted(n, s)
 	}
 	return "", ""
 }

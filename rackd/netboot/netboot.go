@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
@@ -110,12 +111,16 @@ const (
 	PhaseMedium  = "medium"
 	PhaseProgram = "program" // kernel, ramdisk and command line in one
 	PhaseAsked   = "parameters"
+	PhaseVolume  = ask.SignVolume // which did not boot
 )
 
 // Where scripts are found, over HTTP and over TFTP.
 const (
 	ScriptPath     = "/boot/script" // ?mac= or ?uuid=
 	TFTPScriptPath = "boot/script/" // + MAC with dashes: old iPXE reads a colon as a port
+	// AfterVolume and TFTPAfterVolume follow in the request of a machine that could not boot its volume.
+	AfterVolume     = "after"
+	TFTPAfterVolume = "/" + AfterVolume + "-volume"
 )
 
 // What boot loaders of the interface pxe ask for by TFTP, where they are not iPXE. GRUB reads TFTPGRUBMain first, by either name, and
@@ -175,6 +180,14 @@ func ParametersURL(base, mac string) string {
 // http URL without a slash at the end.
 func ScriptURL(base, mac string) string {
 	return base + ScriptPath + "?mac=" + url.QueryEscape(mac)
+}
+
+// AfterVolumeURL is the URL of a script for a machine that could not boot its volume.
+func AfterVolumeURL(script string) string {
+	if strings.HasPrefix(script, "tftp:") {
+		return script + TFTPAfterVolume
+	}
+	return script + "&" + AfterVolume + "=" + PhaseVolume
 }
 
 // TFTPScriptURL is ScriptURL for a tftp base.

@@ -93,6 +93,7 @@ func biosVolume(t *testing.T) {
 	w.phases("dhcp", "script: volume, state active, by HTTP")
 	w.says("Could not open SAN device: Operation not permitted")
 	w.says("the target refuses")
+	w.phases("script: volume, state active, by HTTP", fmt.Sprintf("volume: the machine has not booted its volume, and tries again every 10 s. Its console says why. Look whether the targets run at iscsi:%s::3260:1:%s, and let in the initiator %s ", self, volumeName, machineIQN))
 	w.mu.Lock()
 	w.machine = volumeMachine("bios", chapSecret, 3261, 3260)
 	w.mu.Unlock()

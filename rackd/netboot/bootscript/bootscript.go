@@ -62,12 +62,40 @@ type Scripts struct {
 // ForMAC returns the script of the machine with that MAC, in any usual notation.
 // via says how it is sent, for people; from is the peer.
 func (s *Scripts) ForMAC(mac, via string, from netip.Addr) (string, error) {
+	return s.forMAC(mac, via, from, false)
+}
+
+// AfterVolume is ForMAC for a machine that says that it could not boot its volume. The journal is told, for nothing else here sees that.
+func (s *Scripts) AfterVolume(mac, via string, from netip.Addr) (string, error) {
+	return s.forMAC(mac, via, from, true)
+}
+
+func (s *Scripts) forMAC(mac, via string, from netip.Addr, afterVolume bool) (string, error) {
 	hw, err := net.ParseMAC(mac)
 	if err != nil || len(hw) != 6 {
 		return "", ErrBadName
 	}
 	m, ok := s.Directory.ByMAC(hw.String())
+	if trust := m.Judge(from); afterVolume && ok && m.Order.Volumes != nil && (trust == netboot.Proven || trust == netboot.Unjudged) {
+		why := unbooted(m)
+		s.warn("a machine has not booted its volume", "node", m.UUID, "mac", hw.String(), "state", string(m.State), "why", why)
+		s.Journal.Seen(hw.String(), netboot.PhaseVolume, why)
+	}
 	return s.write(ipxe, m, ok, hw.String(), via, from)
+}
+
+// unbooted says what to look at where a machine has not booted its volumes. No URI holds a secret.
+func unbooted(m netboot.Machine) string {
+	var ways []string
+	for _, v := range m.Order.Volumes.List {
+		ways = append(ways, v.URIs...)
+	}
+	name := "the name that its firmware has"
+	if m.Order.Volumes.Initiator != "" {
+		name = m.Order.Volumes.Initiator
+	}
+	return fmt.Sprintf("the machine has not booted its volume, and tries again every %d s. Its console says why. Look whether the targets run at %s, and let in the initiator %s with the account of the volume target",
+		ipxescript.VolumeSeconds, strings.Join(ways, " "), name)
 }
 
 // ForLoader is ForMAC in the language of another boot loader, by TFTP.

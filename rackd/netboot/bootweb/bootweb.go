@@ -74,15 +74,18 @@ func Handler(c Config) http.Handler {
 }
 
 // script answers ?mac= or ?uuid=, as Ironic's ipxe_config did by port_address and
-// node_uuid.
+// node_uuid. A machine that could not boot its volume says so beside it.
 func (c web) script(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	var text string
 	var err error
 	from := peerOf(r)
-	if id := q.Get("uuid"); id != "" {
+	switch id := q.Get("uuid"); {
+	case id != "":
 		text, err = c.Scripts.ForUUID(id, "http", from)
-	} else {
+	case q.Get(netboot.AfterVolume) == netboot.PhaseVolume:
+		text, err = c.Scripts.AfterVolume(q.Get("mac"), "http", from)
+	default:
 		text, err = c.Scripts.ForMAC(q.Get("mac"), "http", from)
 	}
 	if err != nil {

@@ -211,3 +211,37 @@ func TestMissingFilesCostFewLines(t *testing.T) {
 		t.Errorf("200 requests made %d lines, %d bytes of log", n, log.Len())
 	}
 }
+
+// A machine says, beside its name, that it could not boot its volume. The journal is told what to look at. A stranger who says so, or a
+// machine whose instance is no volume, gets a script as ever, and the journal is not told of a volume.
+func TestAfterAVolume(t *testing.T) {
+	const says = "/boot/script?mac=" + mac + "&after=volume"
+	r, h := newRack(t, nil)
+	ramdisk := r.machine.Order
+	volume := bootorder.FromVolumes(bootorder.Volumes{Initiator: "iqn.2026-11.org.example:m1",
+		List: []bootorder.Volume{{Name: "v", URIs: []string{"iscsi:h::3260:1:iqn.v"}, User: "user", Secret: "its secret"}}})
+	for _, c := range []struct {
+		order bootorder.Order
+		given string // to the machine by DHCP
+		want  string
+	}{
+		{volume, "", mac + " volume," + mac + " script"},
+		{volume, "192.0.2.1", mac + " volume," + mac + " script"}, // httptest's caller
+		{volume, "192.0.2.2", ""},
+		{ramdisk, "", mac + " script"},
+	} {
+		r.seen, r.machine.Order, r.machine.Addresses = nil, c.order, nil
+		if c.given != "" {
+			r.machine.Addresses = []netip.Addr{netip.MustParseAddr(c.given)}
+		}
+		if w := ask(h, "GET", says); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), "#!ipxe") {
+			t.Errorf("%d %q", w.Code, w.Body)
+		}
+		if got := strings.Join(r.seen, ","); got != c.want {
+			t.Errorf("of a machine that has %s and was given %q the journal says %q, want %q", c.order.Name, c.given, got, c.want)
+		}
+	}
+	if w := ask(h, "GET", "/boot/script?mac=x&after=volume"); w.Code != http.StatusBadRequest {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}

@@ -149,8 +149,12 @@ func later(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 
 // chain goes on with the script of the first server that answers.
 func chain(b *strings.Builder, m netboot.Machine, mac string, servers []Server) {
+	chainTo(b, servers, func(s Server) string { return scriptURL(m, mac, s) })
+}
+
+func chainTo(b *strings.Builder, servers []Server, script func(Server) string) {
 	for _, s := range servers {
-		fmt.Fprintf(b, "chain --replace %s || ", scriptURL(m, mac, s))
+		fmt.Fprintf(b, "chain --replace %s || ", script(s))
 	}
 	b.WriteString("reboot\n")
 }

@@ -16,7 +16,8 @@ const firstDrive = 0x80
 const VolumeSeconds = 10
 
 // attach attaches volumes, which the instance's system then finds in the iSCSI Boot Firmware Table (iBFT), and boots the first. A
-// volume is tried again for as long as it does not attach: by a new script, because what the order holds may have changed.
+// volume is tried again for as long as it does not attach: by a new script, because what the order holds may have changed. The request for that
+// says that it has failed.
 func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	v := m.Order.Volumes
 	fmt.Fprintf(b, "echo Ironyard: %s boots from its volume\n", line(label(m)))
@@ -55,7 +56,7 @@ func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 		b.WriteString("clear reverse-password ||\n")
 	}
 	fmt.Fprintf(b, "sleep %d\n", VolumeSeconds)
-	chain(b, m, mac, append([]Server{r.Server}, r.Others...))
+	chainTo(b, append([]Server{r.Server}, r.Others...), func(s Server) string { return netboot.AfterVolumeURL(scriptURL(m, mac, s)) })
 }
 
 // credentials sets those of CHAP, in hexadecimal: no byte of them can end a line, expand a variable or join commands. With mutual a

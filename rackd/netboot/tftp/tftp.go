@@ -286,6 +286,10 @@ func (s *Server) open(name string, peer net.IP) (io.ReadCloser, int64, error) {
 // made returns what is made for the request, if it names such a thing.
 func (s *Server) made(name string, from netip.Addr) (text string, made bool, err error) {
 	if mac, ok := strings.CutPrefix(name, netboot.TFTPScriptPath); ok {
+		if mac, ok = strings.CutSuffix(mac, netboot.TFTPAfterVolume); ok {
+			text, err = s.Scripts.AfterVolume(mac, "tftp", from)
+			return text, true, err
+		}
 		text, err = s.Scripts.ForMAC(mac, "tftp", from)
 		return text, true, err
 	}

@@ -29,12 +29,18 @@ const mac = "52:54:00:00:00:01"
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type rack struct {
-	mu   sync.Mutex
-	seen []string
+	mu     sync.Mutex
+	seen   []string
+	volume bool // which the machine boots from
 }
 
-func (*rack) ByMAC(m string) (netboot.Machine, bool) {
-	return netboot.Machine{UUID: "u", Order: bootorder.Order{Load: &bootorder.Load{}, OverTFTP: true}}, m == mac
+func (r *rack) ByMAC(m string) (netboot.Machine, bool) {
+	order := bootorder.Ramdisk(bootorder.Load{})
+	if r.volume {
+		order = bootorder.FromVolumes(bootorder.Volumes{List: []bootorder.Volume{{Name: "v", URIs: []string{"iscsi:h::3260:1:iqn.v"}}}})
+	}
+	order.OverTFTP = true
+	return netboot.Machine{UUID: "u", Order: order}, m == mac
 }
 func (*rack) ByUUID(string) (netboot.Machine, bool)                   { return netboot.Machine{}, false }
 func (r *rack) Leased(mac string, _ netip.Addr, phase, detail string) { r.Seen(mac, phase, detail) }
@@ -130,6 +136,22 @@ func TestFilesWithSizeAndScripts(t *testing.T) {
 	stop()
 	want := strings.Join([]string{mac + " tftp", mac + " kernel", mac + " tftp", mac + " script"}, ",")
 	if got := strings.Join(r.seen, ","); got != want {
+		t.Errorf("journal %q, want %q", got, want)
+	}
+}
+
+// A machine that could not boot its volume says so when it asks for its next script, which has it say that again.
+func TestAfterAVolume(t *testing.T) {
+	s, r := newServer(t, []byte("k"))
+	r.volume = true
+	c, stop := serve(t, s)
+	const says = "boot/script/52-54-00-00-00-01/after-volume"
+	body, _, err := get(t, c, says)
+	if err != nil || !strings.Contains(body, "chain --replace tftp://h/"+says+" ") {
+		t.Errorf("script: %q, %v", body, err)
+	}
+	stop()
+	if got, want := strings.Join(r.seen, ","), mac+" volume,"+mac+" script"; got != want {
 		t.Errorf("journal %q, want %q", got, want)
 	}
 }
