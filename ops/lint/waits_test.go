@@ -181,6 +181,7 @@ var waiting = map[string]string{
 	"rackd/agentdoor/agentdoor.go Serve (*http.Server).Serve":                life,
 	"rackd/command/command.go connect nats.go.Connect":                       dialled,
 	"rackd/command/command.go run (*errgroup.Group).Wait":                    members,
+	"rackd/conductor/unbooted.go tellUnbooted selects":                       "the end of the rackd, which ends its context: it waits for what machines say",
 	"rackd/conductor/conductor.go Run (*errgroup.Group).Wait":                members,
 	"rackd/conductor/runner/runner.go Run (*sync.WaitGroup).Wait":            "rivalTimeout, of the questions whether an agent lives; the run's end ends their context",
 	"rackd/configdrive/fetch.go fetch (*http.Client).Do":                     "fetchTimeout, of the request's context",

@@ -16,8 +16,8 @@ const firstDrive = 0x80
 const VolumeSeconds = 10
 
 // attach attaches volumes, which the instance's system then finds in the iSCSI Boot Firmware Table (iBFT), and boots the first. A
-// volume is tried again for as long as it does not attach: by a new script, because what the order holds may have changed. The request for that
-// says that it has failed.
+// volume is tried again for as long as it does not attach: by a new script, because what the order holds may have changed. The request
+// for that says that it has failed.
 func attach(b *strings.Builder, m netboot.Machine, mac string, r Ramdisk) {
 	v := m.Order.Volumes
 	fmt.Fprintf(b, "echo Ironyard: %s boots from its volume\n", line(label(m)))
