@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // byISCSI has rackd write the image.
@@ -90,4 +92,132 @@ func TestWriterByISCSIDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	undeployed(ctx, t, id)
+}
+
+// notWritten looks that a node's deploy has ended with all of these words, and that neither the node nor its history says that the image is
+// on the disk.
+func notWritten(ctx context.Context, t *testing.T, id, lastError string, want ...string) {
+	t.Helper()
+	t.Log(lastError)
+	for _, w := range want {
+		if !strings.Contains(lastError, w) {
+			t.Errorf("the error does not say %q: %s", w, lastError)
+		}
+	}
+	said := historyOf(ctx, t, id)
+	if strings.Contains(said, "write: ") || !strings.Contains(said, "broke off after") {
+		t.Errorf("the history says that the image was written, or does not say that the write broke off:\n%s", said)
+	}
+	n, err := theRack.Operator.Show(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uuid := n.DriverInternalInfo["root_uuid_or_disk_id"]; uuid != nil {
+		t.Errorf("the node has the root device %v", uuid)
+	}
+}
+
+// The machine is switched off in the middle of rackd's write to it, and its target and its agent are gone. The deploy fails, and says which
+// write broke off where. The next deploy succeeds.
+func TestMachineDiesInAWriteByISCSI(t *testing.T) {
+	needsTime(t)
+	const name = "bios-0"
+	ctx := limit(t, 20*time.Minute)
+	o := theRack.Operator
+	id := enrolled(ctx, t, name, byISCSI)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, id, long()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	midWrite(ctx, t, id)
+	began := time.Now()
+	if err := theRack.Serving.Machines[name].Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n, err := o.Wait(ctx, id, provision.DeployFail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("deploy failed %.0f s after the machine was switched off", time.Since(began).Seconds())
+	notWritten(ctx, t, id, n.LastError, "deploy.write_image", "/dev/vda, which the agent exports at 10.77.", ":3260, broke off after", " of 154 MB", id)
+	if err := o.WaitFree(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, id, qcow2()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Ask(ctx, id, "active", nil); err != nil { // the node is not stuck
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	undeployed(ctx, t, id)
+}
+
+// The machine's link goes down in the middle of rackd's write, and comes back. The write goes on, and the instance boots.
+func TestLinkLostInAWriteByISCSI(t *testing.T) {
+	needsTime(t)
+	const name = "bios-0"
+	ctx := limit(t, 20*time.Minute)
+	o := theRack.Operator
+	id := enrolled(ctx, t, name, byISCSI)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.SetImage(ctx, id, long()); err != nil {
+		t.Fatal(err)
+	}
+	console := consoleFromNow(t, name)
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	midWrite(ctx, t, id)
+	linked(ctx, t, name, false)
+	events.wait(ctx, t, "end of the session", func(e work.Event) bool {
+		for _, l := range e.Lines() {
+			if e.Node == id && l.Phase == "iscsi" && strings.Contains(l.Detail, "broke off after") {
+				return true
+			}
+		}
+		return false
+	})
+	linked(ctx, t, name, true)
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.Wait(ctx, marker); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(historyOf(ctx, t, id))
+	undeployed(ctx, t, id)
+}
+
+// linked pulls the cable of a machine's network card, or puts it in again.
+func linked(ctx context.Context, t *testing.T, name string, up bool) {
+	t.Helper()
+	m, err := theRack.Machine(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := theRack.Lab.Namespace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := map[bool]string{true: "up", false: "down"}[up]
+	if out, err := ns.Command(ctx, "ip", "link", "set", m.Tap, to).CombinedOutput(); err != nil {
+		t.Fatalf("ip link set %s %s: %v: %s", m.Tap, to, err, out)
+	}
+	if !up {
+		t.Cleanup(func() {
+			if out, err := ns.Command(context.WithoutCancel(ctx), "ip", "link", "set", m.Tap, "up").CombinedOutput(); err != nil {
+				t.Errorf("%s stays without a link: %v: %s", name, err, out)
+			}
+		})
+	}
 }

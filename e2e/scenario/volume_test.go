@@ -14,11 +14,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/protocol/provision"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // Of a volume and the machine that it is for.
@@ -31,29 +33,43 @@ const (
 	targetSecret = "its-own-secret"
 )
 
-// san serves a copy of the test image by tgtd, a foreign iSCSI target, in the rack's network. With a user it wants to know the secret.
-func san(t *testing.T, user string) {
+// volumeDisk is a copy of the test image, for a target to serve.
+func volumeDisk(t *testing.T) (path string) {
 	t.Helper()
-	disk := filepath.Join(t.TempDir(), "volume")
-	if out, err := exec.Command("cp", "--sparse=always", images.Raw.Path, disk).CombinedOutput(); err != nil {
+	path = filepath.Join(t.TempDir(), "volume")
+	if out, err := exec.Command("cp", "--sparse=always", images.Raw.Path, path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return path
+}
+
+// san serves a copy of the test image until the test ends.
+func san(t *testing.T, user string) {
+	t.Helper()
+	serveVolume(t, volumeDisk(t), user, theRack.Address().String()+":3260")
+}
+
+// serveVolume serves a disk by tgtd, a foreign iSCSI target, in the rack's network. With a user it wants to know the secret. kill ends it
+// in the middle of whatever it does.
+func serveVolume(t *testing.T, disk, user, portal string) (kill func()) {
+	t.Helper()
 	ns, err := theRack.Lab.Namespace()
 	if err != nil {
 		t.Fatal(err)
 	}
 	control := fmt.Sprint(os.Getpid() % 32000) // names tgtd's control socket
-	tgtd := ns.Command(context.Background(), "tgtd", "-f", "-C", control, "--iscsi", "portal="+theRack.Address().String()+":3260")
+	tgtd := ns.Command(context.Background(), "tgtd", "-f", "-C", control, "--iscsi", "portal="+portal)
 	if err := tgtd.Start(); err != nil {
 		t.Fatalf("%v (Debian's package tgt)", err)
 	}
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = tgtd.Process.Kill()
 		_ = tgtd.Wait()
 		for _, suffix := range []string{"", ".lock"} {
 			_ = os.Remove("/var/run/tgtd/socket." + control + suffix)
 		}
 	})
+	t.Cleanup(kill)
 	orders := [][]string{
 		{"--op", "new", "--mode", "target", "--tid", "1", "-T", volumeIQN},
 		{"--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", disk},
@@ -74,6 +90,7 @@ func san(t *testing.T, user string) {
 			t.Fatalf("tgtadm %s: %v: %s", args, err, out)
 		}
 	}
+	return kill
 }
 
 // call sends a request to the API and returns the answer's body.
@@ -479,4 +496,83 @@ func TestVolumeOnAnotherMachinesDisk(t *testing.T) {
 	fromVolume(ctx, t, id, "uefi-0")
 	undeployed(ctx, t, id)
 	released(ctx, t, store, "bios-0")
+}
+
+// historySays waits for a line of a node's history, and returns it.
+func historySays(ctx context.Context, t *testing.T, id, phase string) (detail string) {
+	t.Helper()
+	events.wait(ctx, t, "line of "+phase, func(e work.Event) bool {
+		for _, l := range e.Lines() {
+			if e.Node == id && l.Phase == phase {
+				detail = l.Detail
+				return true
+			}
+		}
+		return false
+	})
+	return detail
+}
+
+// sanAttached is what iPXE says once it has logged in.
+var sanAttached = regexp.MustCompile(`Registered SAN device 0x80`)
+
+// The target of a volume is dead when iPXE is to log in, and dies again once it has. The node's history says that the volume has not
+// booted, and what to look at. The machine boots by itself once its target is back. One that has lost its target in the middle boots after
+// a power cycle.
+func TestVolumeWhoseTargetDies(t *testing.T) {
+	needsTime(t)
+	const name = "bios-0"
+	ctx := limit(t, 25*time.Minute)
+	o := theRack.Operator
+	disk, portal := volumeDisk(t), theRack.Address().String()+":3260"
+	id := enrolled(ctx, t, name, nil)
+	attached(ctx, t, id, map[string]any{"auth_method": "CHAP", "auth_username": volumeUser, "auth_password": volumeSecret})
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	console := consoleFromNow(t, name)
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
+		t.Fatal(err)
+	}
+	line, err := console.Wait(ctx, regexp.MustCompile(`Could not open SAN device: .*`))
+	if err != nil {
+		t.Fatalf("a target that is dead: %v", err)
+	}
+	t.Log(line)
+	told := historySays(ctx, t, id, "volume")
+	t.Log(told)
+	for _, word := range []string{"has not booted its volume", "iscsi:" + theRack.Address().String() + "::3260:1:" + volumeIQN, initiatorIQN} {
+		if !strings.Contains(told, word) {
+			t.Errorf("the history lacks %q: %s", word, told)
+		}
+	}
+	kill := serveVolume(t, disk, volumeUser, portal)
+	if _, err := console.Wait(ctx, marker); err != nil {
+		t.Fatalf("its target is back, and the volume's system does not run: %v", err)
+	}
+
+	console = consoleFromNow(t, name)
+	if err := o.Power(ctx, id, "rebooting"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.Wait(ctx, sanAttached); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	n, err := o.Show(ctx, id)
+	if err != nil || n.ProvisionState != string(provision.Active) || n.PowerState != "power on" {
+		t.Errorf("the node whose target died is %s and %s: %v", n.ProvisionState, n.PowerState, err)
+	}
+	serveVolume(t, disk, volumeUser, portal)
+	console = consoleFromNow(t, name)
+	if err := o.Power(ctx, id, "rebooting"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := console.Wait(ctx, marker); err != nil {
+		t.Fatalf("after a power cycle the volume's system does not run: %v", err)
+	}
+	undeployed(ctx, t, id)
 }
