@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -42,6 +43,10 @@ func demandsOf(m *Machine) (list []demand) {
 	return list
 }
 
+// spoilings are how many requests come to grief at once. Most of that time is spent waiting for answers that do not come, and
+// t.Parallel lets as many run as there are processors.
+var spoilings = make(chan struct{}, 8)
+
 // checkMishaps has each request of each command come to grief, one after the other and in each way. What was asked for is then done once
 // and told as done, or the error says what its caller may do. The caller reads back and asks again as rackd does, and the end is the same
 // as without the mishap.
@@ -55,12 +60,15 @@ func checkMishaps(t *testing.T, start func(*testing.T) *Machine) {
 			t.Run(c.name+" "+mishaps[how], func(t *testing.T) {
 				t.Parallel()
 				sound := c.sound(t, start)
+				var all sync.WaitGroup
 				for at := 1; at <= sound.requests; at++ {
-					t.Run(fmt.Sprintf("request %d of %d", at, sound.requests), func(t *testing.T) {
-						t.Parallel()
-						c.spoilt(t, start(t), how, at, sound.orders)
+					all.Go(func() {
+						spoilings <- struct{}{}
+						defer func() { <-spoilings }()
+						t.Run(fmt.Sprintf("request %d of %d", at, sound.requests), func(t *testing.T) { c.spoilt(t, start(t), how, at, sound.orders) })
 					})
 				}
+				all.Wait()
 			})
 		}
 	}
