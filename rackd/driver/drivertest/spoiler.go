@@ -54,8 +54,8 @@ func (s *Spoiler) Spoil(how Mishap, at int) {
 // Asked counts the requests since Spoil.
 func (s *Spoiler) Asked() int { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
 
-// next counts a request and says what becomes of it.
-func (s *Spoiler) next() Mishap {
+// Next counts a request and says what becomes of it, to a server that does that itself.
+func (s *Spoiler) Next() Mishap {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch s.asked++; {
@@ -71,16 +71,36 @@ func (s *Spoiler) next() Mishap {
 	return Sound
 }
 
-// restart forgets what a BMC that starts again forgets.
-func (s *Spoiler) restart() {
+// Forget forgets what a BMC that starts again forgets.
+func (s *Spoiler) Forget() {
 	if s.Restart != nil {
 		s.Restart()
 	}
 }
 
+// Send sends the answer to a request of a connection of its own, of which how becomes what Next has said. more: the connection goes on.
+func (s *Spoiler) Send(how Mishap, conn io.Writer, answer []byte) (more bool) {
+	switch how {
+	case Lost, Dropped:
+		return false
+	case Reset:
+		s.Forget()
+		return false
+	case Half:
+		_, _ = conn.Write(answer[:len(answer)/2])
+		return false
+	case Twice:
+		answer = append(bytes.Clone(answer), answer...)
+	case Late:
+		<-time.After(Lateness)
+	}
+	_, err := conn.Write(answer)
+	return err == nil
+}
+
 // Serve answers a request of HTTP as next does, if all goes well with it.
 func (s *Spoiler) Serve(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	how := s.next()
+	how := s.Next()
 	switch how {
 	case Sound:
 		next(w, r)
@@ -93,7 +113,7 @@ func (s *Spoiler) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	body := kept.Body.Bytes()
 	switch how {
 	case Reset:
-		s.restart()
+		s.Forget()
 		panic(http.ErrAbortHandler)
 	case Lost:
 		panic(http.ErrAbortHandler)
@@ -148,7 +168,7 @@ func (d *Datagrams) Up() bool {
 	if d.deaf {
 		return false
 	}
-	how := d.next()
+	how := d.Next()
 	if how == Dropped {
 		return false
 	}
@@ -173,7 +193,7 @@ func (d *Datagrams) Down(b []byte) (packets [][]byte, late time.Duration) {
 	case Reset:
 		d.deaf = true
 		d.starting.Go(func() {
-			d.restart()
+			d.Forget()
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.deaf = false

@@ -20,6 +20,7 @@ import (
 // number with its lower octet first.
 const (
 	hello      = "hello-000"
+	numberSize = 2
 	ioCommand  = 3
 	setRelay   = 1
 	getRelays  = 4
@@ -61,9 +62,13 @@ func (d *Driver) greet(ctx context.Context, t target) (conn net.Conn, number uin
 	}
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
-	first := make([]byte, 2)
+	first, n := make([]byte, numberSize+1), 0
 	if _, err = io.WriteString(conn, hello); err == nil {
-		_, err = io.ReadFull(conn, first)
+		n, err = io.ReadAtLeast(conn, first, numberSize)
+	}
+	if err == nil && n > numberSize {
+		// What is left of it would be taken for the answer to the request.
+		err = errors.New("it greets with more than the number of a request")
 	}
 	if err != nil {
 		conn.Close()

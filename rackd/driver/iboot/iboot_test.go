@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 // double is an iBoot with three relays, made from what clients of others send and expect. It is no judge.
 type double struct {
 	listener net.Listener
+	spoiler  drivertest.Spoiler // before the greeting, and before the answer to what comes after it
 	mu       sync.Mutex
 	relays   [3]byte
 	sequence uint16
@@ -70,20 +72,39 @@ func (d *double) serve(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, conn)
 		return
 	}
-	_, _ = conn.Write(binary.LittleEndian.AppendUint16(nil, number))
+	if !d.spoiler.Send(d.spoiler.Next(), conn, binary.LittleEndian.AppendUint16(nil, number)) {
+		return
+	}
 	head := make([]byte, 47)
 	if _, err := io.ReadFull(conn, head); err != nil {
 		return
+	}
+	how := d.spoiler.Next()
+	if how == drivertest.Dropped {
+		return
+	}
+	if answer := d.do(conn, head, number); len(answer) > 0 {
+		d.spoiler.Send(how, conn, answer)
+	}
+}
+
+// do is the answer to what came with a head; none: the connection ends.
+func (d *double) do(conn net.Conn, head []byte, number uint16) []byte {
+	order := make([]byte, 2)
+	if head[43] == 1 {
+		if _, err := io.ReadFull(conn, order); err != nil || order[0] < 1 || order[0] > 3 {
+			return nil
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	user, password := bytes.TrimRight(head[1:22], "\x00"), bytes.TrimRight(head[22:43], "\x00")
 	if head[0] != 3 || binary.LittleEndian.Uint16(head[45:]) != number+1 {
 		d.bad = append(d.bad, string(head[:1]))
-		return
+		return nil
 	}
 	if string(user) != "admin" || string(password) != "s3cret" {
-		return
+		return nil
 	}
 	switch head[43] {
 	case 4:
@@ -93,27 +114,23 @@ func (d *double) serve(conn net.Conn) {
 		}
 		if d.drop > 0 {
 			d.drop--
-			return
+			return nil
 		}
 		if d.half > 0 {
 			d.half--
-			_, _ = conn.Write(d.relays[:1])
-			return
+			return d.relays[:1:1]
 		}
-		_, _ = conn.Write(d.relays[:])
+		return slices.Clone(d.relays[:])
 	case 1:
-		order := make([]byte, 2)
-		if _, err := io.ReadFull(conn, order); err != nil || order[0] < 1 || order[0] > 3 {
-			return
-		}
 		d.relays[order[0]-1] = order[1]
 		d.sets++
 		if d.lose {
 			d.lose = false
-			return
+			return nil
 		}
-		_, _ = conn.Write([]byte{0})
+		return []byte{0}
 	}
+	return nil
 }
 
 func (d *double) node(more map[string]any) *node.Document {
@@ -141,10 +158,12 @@ func TestConformance(t *testing.T) {
 				n.UUID, n.Name = "b3d2", "web2"
 				return n
 			},
-			Without:   map[string]string{"Spoil": "its double loses a request, and TestRelays drops some", "Management": "an iBoot reaches nothing but the power", "Deny": "an iBoot answers a wrong password with silence (TestRelays)"},
+			Without:   map[string]string{"Sessions": "each request has a connection of its own", "Management": "an iBoot reaches nothing but the power", "Deny": "an iBoot answers a wrong password with silence (TestRelays)"},
 			Writes:    func() (n int) { i.set(func() { n = i.sets }); return n },
 			Lose:      func() { i.set(func() { i.lose = true }) },
 			Hang:      func() { i.set(func() { i.hang = true }) },
+			Spoil:     i.spoiler.Spoil,
+			Asked:     i.spoiler.Asked,
 			Silence:   func() { i.listener.Close() },
 			WhileRead: func(do func()) { i.set(func() { i.during = do }) },
 		}
