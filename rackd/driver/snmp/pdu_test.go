@@ -7,17 +7,23 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gosnmp/gosnmp"
+
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
 
-// pdu is a PDU with one outlet, for versions 1 and 2c. Its objects are those of the test's own table.
+// pdu is a PDU with outlet 3, for versions 1 and 2c. Its objects are those of the test's own table.
 type pdu struct {
-	conn *net.UDPConn
+	conn    *net.UDPConn
+	spoiler drivertest.Datagrams // before all that it answers
 
 	mu          sync.Mutex
 	outlet      outlet
 	on          bool
+	other       outlet // the outlet beside it, if there is one
+	otherOn     bool
 	sets, gets  int
 	lose, hang  bool
 	dropGets    int // how many reads it does not answer
@@ -55,6 +61,14 @@ var outlets = map[string]outlet{
 	"vertivgeist_pdu":      {state: "21239.5.2.3.5.1.4.3", isOn: 1, isOff: 2, on: "21239.5.2.3.5.1.6.3", setOn: 2, off: "21239.5.2.3.5.1.6.3", setOff: 4},
 }
 
+// beside is the outlet 4 of such a PDU.
+func (o outlet) beside() outlet {
+	for _, object := range []*string{&o.state, &o.on, &o.off} {
+		*object = strings.TrimSuffix(*object, ".3") + ".4"
+	}
+	return o
+}
+
 // ironicsEaton is Ironic's own layout of an Eaton, with one index.
 var ironicsEaton = outlet{state: "534.6.6.7.6.6.1.2.3", isOn: 1, isOff: 0, on: "534.6.6.7.6.6.1.3.3", setOn: 0, off: "534.6.6.7.6.6.1.4.3", setOff: 0}
 
@@ -66,7 +80,7 @@ func newPDU(t *testing.T, o outlet) *pdu {
 	p := &pdu{conn: conn, outlet: o}
 	var served sync.WaitGroup
 	served.Go(p.serve)
-	t.Cleanup(func() { conn.Close(); served.Wait() })
+	t.Cleanup(func() { conn.Close(); served.Wait(); p.spoiler.Wait() })
 	return p
 }
 
@@ -93,7 +107,7 @@ func (p *pdu) serve() {
 			return
 		}
 		request, err := decoder.SnmpDecodePacket(b[:n])
-		if err != nil {
+		if err != nil || !p.spoiler.Up() {
 			continue
 		}
 		p.mu.Lock()
@@ -104,7 +118,12 @@ func (p *pdu) serve() {
 		}
 		request.PDUType = gosnmp.GetResponse
 		if out, err := request.MarshalMsg(); err == nil {
-			_, _ = p.conn.WriteToUDP(out, from)
+			packets, late := p.spoiler.Down(out)
+			time.AfterFunc(late, func() {
+				for _, packet := range packets {
+					_, _ = p.conn.WriteToUDP(packet, from)
+				}
+			})
 		}
 	}
 }
@@ -141,6 +160,10 @@ func (p *pdu) answer(r *gosnmp.SnmpPacket) bool {
 		p.on = true
 	case object == p.outlet.off && value == p.outlet.setOff:
 		p.on = false
+	case object == p.other.on && value == p.other.setOn:
+		p.otherOn = true
+	case object == p.other.off && value == p.other.setOff:
+		p.otherOn = false
 	}
 	if p.lose {
 		p.lose = false
@@ -163,6 +186,8 @@ func (p *pdu) get(r *gosnmp.SnmpPacket, object string) bool {
 			p.stays--
 		}
 		v.Type, v.Value = gosnmp.Integer, is
+	case object == p.other.state:
+		v.Type, v.Value = gosnmp.Integer, map[bool]int{true: p.other.isOn, false: p.other.isOff}[p.otherOn]
 	case r.Version == gosnmp.Version1:
 		r.Error, r.ErrorIndex = gosnmp.NoSuchName, 1
 	default:
