@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	xssh "golang.org/x/crypto/ssh"
@@ -39,6 +40,7 @@ type double struct {
 	listener net.Listener
 	hostKey  string
 	served   sync.WaitGroup
+	spoiler  drivertest.Spoiler // before logins and commands
 
 	mu       sync.Mutex
 	conns    []net.Conn
@@ -70,6 +72,13 @@ func newDouble(t *testing.T) *double {
 	}
 	d := &double{listener: l, hostKey: string(xssh.MarshalAuthorizedKey(signer.PublicKey())), password: "s3cret", ended: make(chan struct{}),
 		machines: map[string]*machine{ours: {mac: "52:54:00:aa:bb:01"}, other: {mac: "52:54:00:aa:bb:02"}}}
+	d.spoiler.Restart = func() {
+		d.set(func() {
+			for _, c := range d.conns {
+				c.Close()
+			}
+		})
+	}
 	d.served.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -106,9 +115,25 @@ func (d *double) serve(wire net.Conn, signer xssh.Signer) {
 		return nil, nil
 	}}
 	config.AddHostKey(signer)
+	how := d.spoiler.Next()
+	switch how {
+	case drivertest.Dropped:
+		return
+	case drivertest.Half:
+		_, _ = io.WriteString(wire, "SSH-2.0-")
+		return
+	case drivertest.Late:
+		<-time.After(drivertest.Lateness)
+	}
 	_, channels, requests, err := xssh.NewServerConn(wire, config)
 	if err != nil {
 		return
+	}
+	switch how {
+	case drivertest.Lost:
+		return
+	case drivertest.Reset:
+		d.spoiler.Forget()
 	}
 	d.served.Go(func() { xssh.DiscardRequests(requests) })
 	for c := range channels {
@@ -126,7 +151,25 @@ func (d *double) serve(wire net.Conn, signer xssh.Signer) {
 				_ = xssh.Unmarshal(r.Payload, &e)
 				_ = r.Reply(true, nil)
 				input, _ := io.ReadAll(channel)
+				how := d.spoiler.Next()
+				if how == drivertest.Dropped {
+					wire.Close()
+					return
+				}
 				out, status, answered := d.run(e.Command, string(input))
+				switch how {
+				case drivertest.Lost:
+					answered = false
+				case drivertest.Reset:
+					d.spoiler.Forget()
+					return
+				case drivertest.Late:
+					<-time.After(drivertest.Lateness)
+				case drivertest.Half: // the connection stays
+					_, _ = io.WriteString(channel, out[:len(out)/2])
+					channel.Close()
+					continue
+				}
 				if !answered {
 					wire.Close()
 					return
@@ -136,7 +179,11 @@ func (d *double) serve(wire net.Conn, signer xssh.Signer) {
 				} else {
 					_, _ = io.WriteString(channel.Stderr(), out)
 				}
-				_, _ = channel.SendRequest("exit-status", false, xssh.Marshal(struct{ Status uint32 }{uint32(status)}))
+				exited := xssh.Marshal(struct{ Status uint32 }{uint32(status)})
+				_, _ = channel.SendRequest("exit-status", false, exited)
+				if how == drivertest.Twice {
+					_, _ = channel.SendRequest("exit-status", false, exited)
+				}
 				channel.Close()
 			}
 		})
@@ -373,7 +420,9 @@ func TestConformance(t *testing.T) {
 				nodeWith := func(password string) *node.Document {
 					return h.node(map[string]any{fieldVirtType: kind, fieldPassword: password})
 				}
-				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{"Spoil": "a command of SSH has no requests of its own that could come to grief one by one"},
+				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{"Sessions": "a login is a connection: Port counts these"},
+					Spoil:     h.spoiler.Spoil,
+					Asked:     h.spoiler.Asked,
 					Port:      func() string { return portOf(h.listener) },
 					Writes:    func() (n int) { h.set(func() { n = h.writes }); return n },
 					Lose:      func() { h.set(func() { h.lose = true }) },
