@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/hardware"
@@ -42,6 +44,10 @@ func (l lan) PowerState(ctx context.Context, n *node.Document) (s driver.PowerSt
 		return "", fmt.Errorf("node %s: IPMI has no account: %w", n.Label(), driver.ErrDenied)
 	}
 	l.of.do(func() {
+		if do := l.of.whileRead; do != nil {
+			l.of.whileRead = nil
+			do()
+		}
 		s = driver.PowerOff
 		if l.of.on {
 			s = driver.PowerOn
@@ -124,7 +130,10 @@ func (l lan) SetIndicator(_ context.Context, f driver.Fence, n *node.Document, c
 // double is an iRMC S4, which has no Redfish service.
 type double struct {
 	*httptest.Server
+	spoiler  drivertest.Spoiler // before all that is asked by HTTP
+	ended    chan struct{}
 	mu       sync.Mutex
+	hang     bool // it takes requests by HTTP and answers none
 	on       bool
 	device   string
 	orders   []string
@@ -140,14 +149,24 @@ type double struct {
 	pci      []driver.PCIDevice
 	noPCI    error // why it lists none
 	byLAN    int   // how often its monitoring was asked by IPMI
+
+	whileRead func() // during the next read of its power
 }
 
 func newDouble(t *testing.T) *double {
 	t.Helper()
-	d := &double{password: redfishtest.Password}
-	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(d.serve))
+	d := &double{password: redfishtest.Password, ended: make(chan struct{})}
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var hang bool
+		if d.do(func() { hang = d.hang }); hang {
+			<-d.ended
+			panic(http.ErrAbortHandler)
+		}
+		d.spoiler.Serve(w, r, d.serve)
+	}))
+	d.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end are what tests are about
 	drivertest.StartTLS(t, d.Server)
-	t.Cleanup(d.Server.Close)
+	t.Cleanup(func() { close(d.ended); d.Server.Close() })
 	return d
 }
 
@@ -258,32 +277,53 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// stateOfIPMI is why SCCI is not held to what is checked by reads.
-const stateOfIPMI = "SCCI reads nothing: its state is IPMI's, whose driver is held to this itself"
-
-// One that does not. Its state is IPMI's, which has tests of its own.
+// One that does not, however it is logged in to. Its state is IPMI's, which has tests of its own.
 func TestConformanceOfSCCI(t *testing.T) {
-	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
-		d := newDouble(t)
-		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}, Secret: redfishtest.Password,
-			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "Spoil": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
-				"Deny": stateOfIPMI, "Port": stateOfIPMI},
-			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
-	})
+	for _, auth := range []string{"basic", "digest"} {
+		t.Run(auth, func(t *testing.T) {
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+				d := newDouble(t)
+				d.digest = auth == "digest"
+				n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
+				n.DriverInfo[fieldAuth] = auth
+				i := newInterface(t, lan{d})
+				return &drivertest.Machine{Power: i, Node: n, Secret: redfishtest.Password,
+					Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself",
+						"Second": "an iRMC is one machine", "Sessions": "each request has the password, or a digest of it",
+						"Deny": "IPMI, which reads the state before each order, is refused first: TestDigestOfSCCI has an order refused"},
+					Port:      func() string { u, _ := url.Parse(d.URL); return u.Port() },
+					Close:     i.scci.Close,
+					Writes:    func() (n int) { d.do(func() { n = len(d.orders) }); return n },
+					Lose:      func() { d.do(func() { d.lose = true }) },
+					Silence:   d.Server.Close,
+					Hang:      func() { d.do(func() { d.hang = true }) },
+					Spoil:     d.spoiler.Spoil,
+					Asked:     d.spoiler.Asked,
+					WhileRead: func(do func()) { d.do(func() { d.whileRead = do }) },
+				}
+			})
+		})
+	}
 }
 
-// By digest as well.
-func TestConformanceOfSCCIByDigest(t *testing.T) {
-	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+// An order that is not answered in time has an unknown outcome, and holds its caller up no longer.
+func TestAnOrderOfSCCIThatHangs(t *testing.T) {
+	for _, auth := range []string{"basic", "digest"} {
 		d := newDouble(t)
-		d.digest = true
-		n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
-		n.DriverInfo[fieldAuth] = "digest"
-		return &drivertest.Machine{Power: newInterface(t, lan{d}), Node: n, Secret: redfishtest.Password,
-			Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself", "Silence": stateOfIPMI, "Hang": stateOfIPMI, "Spoil": stateOfIPMI, "WhileRead": stateOfIPMI, "Second": "an iRMC is one machine",
-				"Deny": stateOfIPMI, "Port": stateOfIPMI},
-			Writes: func() (n int) { d.do(func() { n = len(d.orders) }); return n }, Lose: func() { d.do(func() { d.lose = true }) }}
-	})
+		i := newInterface(t, lan{d})
+		n := &node.Document{UUID: "u", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
+		n.DriverInfo[fieldAuth] = auth
+		if _, err := i.PowerState(t.Context(), n); err != nil { // it speaks no Redfish
+			t.Fatal(err)
+		}
+		d.do(func() { d.hang = true })
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := i.SetPower(ctx, &drivertest.Fence{}, n, driver.PowerOn); !errors.Is(err, driver.ErrUnknown) || time.Since(began) > 10*time.Second {
+			t.Errorf("%s: %v after %s, want %v", auth, err, time.Since(began), driver.ErrUnknown)
+		}
+	}
 }
 
 func TestOrdersOfSCCI(t *testing.T) {
