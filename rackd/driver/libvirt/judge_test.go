@@ -19,6 +19,7 @@ import (
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"github.com/digitalocean/go-libvirt/socket/dialers"
+	"github.com/google/uuid"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -29,6 +30,7 @@ import (
 type daemon struct {
 	dir, socket string
 	said        bytes.Buffer
+	held        *golibvirt.Libvirt
 }
 
 // newDaemon starts a libvirtd until the test ends. One connection stays open: with the last one the machine would be forgotten.
@@ -75,6 +77,7 @@ func newDaemon(t *testing.T, files map[string]string, args ...string) *daemon {
 			held := golibvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))
 			if err = held.ConnectToURI(golibvirt.TestDefault); err == nil {
 				t.Cleanup(func() { _ = held.Disconnect() })
+				d.held = held
 				return d
 			}
 		}
@@ -96,21 +99,44 @@ func (d *daemon) virsh(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// off brings the machine to where each check begins.
-func (d *daemon) off(t *testing.T) {
+// machine defines a machine like "test" until the test ends, which is off and boots from its disk, and returns its name.
+func (d *daemon) machine(t *testing.T) (name string) {
 	t.Helper()
-	if d.virsh(t, "domstate", "test") != "shut off" {
-		d.virsh(t, "destroy", "test")
-	}
-	text, err := BootFrom(d.virsh(t, "dumpxml", "--inactive", "--security-info", "test"), "hd")
+	test, err := d.held.DomainLookupByName("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "test.xml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	text, err := d.held.DomainGetXMLDesc(test, golibvirt.DomainXMLInactive|golibvirt.DomainXMLSecure)
+	if err != nil {
 		t.Fatal(err)
 	}
-	d.virsh(t, "define", file)
+	id := uuid.NewString()
+	name = "web-" + id
+	text = machineID.ReplaceAllString(strings.Replace(text, "<name>test</name>", "<name>"+name+"</name>", 1), "<uuid>"+id+"</uuid>")
+	d.define(t, text, "hd")
+	t.Cleanup(func() {
+		m, err := d.held.DomainLookupByName(name)
+		if err == nil {
+			_ = d.held.DomainDestroy(m) // it may be off
+			err = d.held.DomainUndefine(m)
+		}
+		if err != nil {
+			t.Errorf("removing %s: %v", name, err)
+		}
+	})
+	return name
+}
+
+// define gives a machine one boot device, in libvirt's words.
+func (d *daemon) define(t *testing.T, text, device string) {
+	t.Helper()
+	text, err := BootFrom(text, device)
+	if err == nil {
+		_, err = d.held.DomainDefineXML(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // writing are the calls of libvirt's RPC that change a machine: create, define XML, destroy, reboot, shutdown.
@@ -119,12 +145,14 @@ var writing = []uint32{9, 11, 12, 27, 33}
 // relay stands between the driver and libvirtd. It knows the calls, and loses answers.
 type relay struct {
 	listener net.Listener
+	spoiler  drivertest.Spoiler // before each call
 	mu       sync.Mutex
 	lose     bool
 	hang     bool
 	last     bool // it hangs once a write was answered
 	calls    int
-	serial   map[uint32]bool // of calls whose answer is lost
+	serial   map[uint32]bool   // of calls whose answer is lost
+	spoilt   drivertest.Mishap // what becomes of the next answer
 	during   func()
 	conns    []net.Conn
 }
@@ -159,38 +187,59 @@ func newRelay(t *testing.T, d *daemon) *relay {
 				continue
 			}
 			r.set(func() { r.conns = append(r.conns, near, far) })
-			served.Go(func() { r.pass(near, far, r.call); near.Close(); far.Close() })
-			served.Go(func() { r.pass(far, near, r.answer); near.Close(); far.Close() })
+			served.Go(func() { r.pass(near, far, r.call, r.up); near.Close(); far.Close() })
+			served.Go(func() { r.pass(far, near, r.answer, r.down); near.Close(); far.Close() })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); served.Wait() })
 	return r
 }
 
-// pass hands packets on that look says yes to. A packet is its length, program, version, procedure, type, serial number, status.
-func (r *relay) pass(from, to net.Conn, look func(procedure, serial uint32) bool) {
+// pass has packets sent on that look says yes to. A packet is its length, program, version, procedure, type, serial number, status.
+func (r *relay) pass(from, to net.Conn, look func(procedure, serial uint32) bool, send func(to net.Conn, packet []byte) bool) {
 	for {
-		head := make([]byte, 4)
-		if _, err := io.ReadFull(from, head); err != nil {
+		packet := make([]byte, 4)
+		if _, err := io.ReadFull(from, packet); err != nil {
 			return
 		}
-		rest := make([]byte, binary.BigEndian.Uint32(head)-4)
-		if _, err := io.ReadFull(from, rest); err != nil {
+		packet = append(packet, make([]byte, binary.BigEndian.Uint32(packet)-4)...)
+		if _, err := io.ReadFull(from, packet[4:]); err != nil {
 			return
 		}
-		if look(binary.BigEndian.Uint32(rest[8:]), binary.BigEndian.Uint32(rest[16:])) {
-			if _, err := to.Write(append(head, rest...)); err != nil {
-				return
-			}
+		procedure, serial := binary.BigEndian.Uint32(packet[12:]), binary.BigEndian.Uint32(packet[20:])
+		if look(procedure, serial) && !send(to, packet) {
+			return
 		}
 	}
+}
+
+// up hands a call on, unless it is dropped.
+func (r *relay) up(to net.Conn, packet []byte) bool {
+	how := r.spoiler.Next()
+	if how == drivertest.Dropped {
+		return false
+	}
+	r.set(func() {
+		r.spoilt = how
+		if slices.Contains(writing, binary.BigEndian.Uint32(packet[12:])) {
+			r.calls++
+		}
+	})
+	_, err := to.Write(packet)
+	return err == nil
+}
+
+// down hands an answer on as it has to come.
+func (r *relay) down(to net.Conn, packet []byte) bool {
+	var how drivertest.Mishap
+	r.set(func() { how, r.spoilt = r.spoilt, drivertest.Sound })
+	return r.spoiler.Send(how, to, packet)
 }
 
 func (r *relay) call(procedure, serial uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Contains(writing, procedure) {
-		r.calls++
 		r.serial[serial] = r.lose
 		r.lose = false
 	} else if do := r.during; do != nil && procedure != 1 && procedure != 66 { // not while it connects
@@ -215,25 +264,49 @@ func (r *relay) set(do func()) { r.mu.Lock(); defer r.mu.Unlock(); do() }
 func TestConformanceWithLibvirtd(t *testing.T) {
 	d := newDaemon(t, nil)
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
-		d.off(t)
+		name := d.machine(t)
 		r, dr := newRelay(t, d), newDriver(t, Options{Networks: loopback, Pace: 1000, CallTimeout: 3 * time.Second, Log: drivertest.Logger(t)})
-		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{
-			fieldURI: "test:///default?socket=" + r.listener.Addr().String(), fieldDomain: "test"}}
-		return &drivertest.Machine{Power: dr, Management: dr, Node: n, Lasting: true,
-			Without: map[string]string{"Second": "libvirt's test driver has one machine", "Forget": "libvirtd keeps what is defined: no start changes it", "Spoil": "its relay passes calls on, loses and hangs", "Port": "libvirt is reached by a local socket here, without a port",
+		r.spoiler.Restart = func() {
+			r.set(func() {
+				for _, c := range r.conns {
+					c.Close()
+				}
+			})
+		}
+		nodeOf := func(id, label, name string) *node.Document {
+			return &node.Document{UUID: id, Name: label, DriverInfo: map[string]any{fieldURI: "test:///default?socket=" + r.listener.Addr().String(), fieldDomain: name}}
+		}
+		return &drivertest.Machine{Power: dr, Management: dr, Node: nodeOf("b3d1", "web1", name), Lasting: true,
+			Without: map[string]string{"Port": "libvirt is reached by a local socket here, without a port", "Sessions": "a session is a connection, which ends with the driver's",
 				"Deny": "a local socket asks for no credentials: TLS and SSH do, in transports_test.go"},
 			Writes: func() (calls int) { r.set(func() { calls = r.calls }); return calls },
 			Lose:   func() { r.set(func() { r.lose = true }) },
 			Hang:   func() { r.set(func() { r.hang = true }) },
+			Spoil:  r.spoiler.Spoil,
+			Asked:  r.spoiler.Asked,
+			Second: func() *node.Document { return nodeOf("b3d2", "web2", d.machine(t)) },
+			Forget: func() { // another client of this libvirt defines it otherwise
+				m, err := d.held.DomainLookupByName(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := d.held.DomainGetXMLDesc(m, golibvirt.DomainXMLInactive|golibvirt.DomainXMLSecure)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.define(t, text, "hd")
+			},
 			Silence: func() {
 				r.listener.Close()
 			},
 			WhileRead: func(do func()) { r.set(func() { r.during = do }) }}
 	})
-	d.off(t)
 	dr := newDriver(t, Options{Networks: loopback})
-	uuid := d.virsh(t, "domuuid", "test")
-	for _, domain := range []string{"test", uuid} {
+	if d.virsh(t, "domstate", "test") != "shut off" {
+		d.virsh(t, "destroy", "test")
+	}
+	id := d.virsh(t, "domuuid", "test")
+	for _, domain := range []string{"test", id} {
 		n := &node.Document{UUID: "b3d1", Name: "web1", DriverInfo: map[string]any{fieldURI: "test:///default?socket=" + d.socket, fieldDomain: domain}}
 		for _, p := range []struct {
 			target driver.PowerState
