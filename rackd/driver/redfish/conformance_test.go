@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"sync"
@@ -38,11 +39,22 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 	inner := http.HandlerFunc(e.answer)
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool { return k.serve(w, r, inner) }
 	t.Cleanup(func() { k.set(func() { k.release() }) })
-	n := e.node(map[string]any{fieldAuth: auth})
+	system, second := map[string]any{fieldAuth: auth}, (func() *node.Document)(nil)
+	without := map[string]string{"MediaCertificate": "its emulator has no virtual drive: ops/virtual/vbmc has one"}
+	if auth == "basic" {
+		e.other = &machine{"Off", maps.Clone(e.boot)}
+		system[fieldSystem] = "/redfish/v1/Systems/1"
+		second = func() *node.Document {
+			n := e.node(map[string]any{fieldAuth: auth, fieldSystem: "/redfish/v1/Systems/2"})
+			n.UUID, n.Name = "b3d2", "web2"
+			return n
+		}
+	} else {
+		without["Second"] = "the BMC with two systems is that of TestConformance/basic: here the driver looks the only one up"
+	}
 	return &drivertest.Machine{
-		Power: d, Management: d, Node: n, Secret: "s3cret-pass",
+		Power: d, Management: d, Node: e.node(system), Secret: "s3cret-pass", Without: without, Second: second,
 		Port:      func() string { u, _ := url.Parse(e.URL); return u.Port() },
-		Without:   map[string]string{"Second": "its emulator has one system: shared_test.go has two", "Forget": "TestGuardOfAForgetfulBMC of ops/virtual/vbmc judges that by Redfish", "MediaCertificate": "its emulator has no virtual drive: ops/virtual/vbmc has one"},
 		Writes:    func() int { return len(e.written()) },
 		Lose:      func() { k.set(func() { k.lose = true }) },
 		Silence:   e.Server.Close,
@@ -57,7 +69,12 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 		},
 		Logins: func() (n int) { k.set(func() { n = k.refused }); return n },
 		Corrected: func() *node.Document {
-			return e.node(map[string]any{fieldAuth: auth, fieldPassword: "an0ther-pass"})
+			other := maps.Clone(system)
+			other[fieldPassword] = "an0ther-pass"
+			return e.node(other)
+		},
+		Forget: func() {
+			e.set(func() { e.boot["BootSourceOverrideEnabled"], e.boot["BootSourceOverrideTarget"] = "Disabled", "None" })
 		},
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
-// emulator is a BMC with one system, sessions and basic authentication.
+// emulator is a BMC with one system or two, sessions and basic authentication.
 type emulator struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -32,10 +32,18 @@ type emulator struct {
 	opened   int
 	writes   []string // "PATCH …", "POST …" that reached the system
 	epochs   []string
+	// other is a second system; nil: there is none. It is set before the first request.
+	other *machine
 	// hook, when set, may answer a request itself.
 	hook func(w http.ResponseWriter, r *http.Request) (done bool)
 	// spoiler stands before all that is answered.
 	spoiler drivertest.Spoiler
+}
+
+// machine is what a system shows of itself.
+type machine struct {
+	power string
+	boot  map[string]any
 }
 
 func newEmulator(t *testing.T) *emulator {
@@ -114,6 +122,14 @@ func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 401, "who are you")
 		return
 	}
+	const first, second = "/redfish/v1/Systems/1", "/redfish/v1/Systems/2"
+	power, boot, members := &e.power, e.boot, []any{link(first)}
+	if e.other != nil {
+		members = append(members, link(second))
+		if strings.HasPrefix(path, second) {
+			power, boot = &e.other.power, e.other.boot
+		}
+	}
 	switch {
 	case r.Method == http.MethodGet && e.sessions[path[strings.LastIndexByte(path, '/')+1:]]:
 		reply(map[string]any{"@odata.id": path, "UserName": "admin"})
@@ -121,10 +137,10 @@ func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 		delete(e.sessions, path[strings.LastIndexByte(path, '/')+1:])
 		w.WriteHeader(204)
 	case path == "/redfish/v1/Systems":
-		reply(map[string]any{"Members": []any{link("/redfish/v1/Systems/1")}, "Members@odata.count": 1})
-	case path == "/redfish/v1/Systems/1" && r.Method == http.MethodGet:
-		reply(map[string]any{"@odata.id": path, "Id": "1", "UUID": "uu-id", "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1", "SKU": "TAG7",
-			"PowerState": e.power, "Boot": e.boot, "Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
+		reply(map[string]any{"Members": members, "Members@odata.count": len(members)})
+	case (path == first || path == second && e.other != nil) && r.Method == http.MethodGet:
+		reply(map[string]any{"@odata.id": path, "Id": path[len(path)-1:], "UUID": "uu-id", "Manufacturer": "Maker", "Model": "M1", "SerialNumber": "S1", "SKU": "TAG7",
+			"PowerState": *power, "Boot": boot, "Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
 				"target": path + "/Actions/Reset", "ResetType@Redfish.AllowableValues": e.allowed}}})
 	case r.Method == http.MethodPatch || r.Method == http.MethodPost:
 		e.writes = append(e.writes, r.Method+" "+string(body))
@@ -135,13 +151,13 @@ func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.Unmarshal(body, &change)
 		for k, v := range change.Boot {
-			e.boot[k] = v
+			boot[k] = v
 		}
 		switch change.ResetType {
 		case "On", "ForceRestart":
-			e.power = "On"
+			*power = "On"
 		case "ForceOff", "GracefulShutdown":
-			e.power = "Off"
+			*power = "Off"
 		}
 		w.WriteHeader(204)
 	default:

@@ -11,7 +11,7 @@ func (b *BMC) Machine(power driver.Power, management driver.Management, info fun
 	of := func(password string) *node.Document {
 		return &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: info(password)}
 	}
-	without := map[string]string{"Second": "it has one system: shared_test.go of redfish has two", "Forget": "TestGuardOfAForgetfulBMC of ops/virtual/vbmc judges that by Redfish"}
+	without := map[string]string{"Second": "it is the BMC of one machine: TestConformance of redfish has one with two"}
 	if _, trusts := management.(driver.MediaTruster); trusts {
 		without["MediaCertificate"] = "it has no virtual drive: ops/virtual/vbmc has one"
 	}
@@ -28,5 +28,10 @@ func (b *BMC) Machine(power driver.Power, management driver.Management, info fun
 		Deny:      func() { b.Do(func() { b.deny, b.password = true, Other; clear(b.sessions) }) },
 		Logins:    func() (n int) { b.Do(func() { n = b.refused }); return n },
 		Corrected: func() *node.Document { return of(Other) },
+		Forget: func() {
+			b.Do(func() {
+				Merge(b.At[b.System], map[string]any{"Boot": map[string]any{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}})
+			})
+		},
 	}
 }
