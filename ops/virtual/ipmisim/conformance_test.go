@@ -200,6 +200,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 		Silence:   wire.Cut,
 		Spoil:     spoiler.Spoil,
 		Asked:     spoiler.Asked,
+		Restart:   spoiler.Restart,
 		Hang:      func() { hang.Store(true) },
 		WhileRead: func(do func()) { whileRead.Store(&do) },
 		Deny:      func() { wire.To(start(t, c, "an0ther-pass").String()) },

@@ -117,6 +117,7 @@ func TestRedfishDriverConforms(t *testing.T) {
 			Silence:  func() { before.Faults.Refuse(true) },
 			Spoil:    spoil,
 			Asked:    func() int { return int(asked.Load()) },
+			Restart:  before.sessions.forget,
 			Sessions: func() int { return len(before.sessions.list()) },
 			Hang:     func() { before.Faults.Hang(true) },
 			Deny:     func() { now.Store(after) },

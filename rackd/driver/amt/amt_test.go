@@ -234,6 +234,7 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		c, d := newDouble(t), newDriver(t)
+		c.Spoiler.Restart = func() { c.nonce = "forgotten" }
 		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Deferred: true, Secret: "s3cret", Without: map[string]string{"Second": "an AMT is one machine", "Forget": "rackd keeps the boot device and tells it before each start", "Sessions": "each request has a digest of the password"}})
 		m.Deny = func() { c.Set(func() { c.password, c.nonce = "an0ther", "forgotten" }) }
 		m.Logins = func() (n int) { c.Set(func() { n = c.refused }); return n }

@@ -43,6 +43,8 @@ type Machine struct {
 	Spoil    func(how Mishap, at int)
 	Asked    func() int
 	Sessions func() int
+	// Restart has the BMC start again while it is asked nothing: it knows no session and no connection from before.
+	Restart func()
 	// WhileRead runs do once, while the BMC answers the next read of the machine.
 	WhileRead func(do func())
 	// Deny has the BMC refuse the node's credentials, and those who are logged in. Logins is how many logins it has
@@ -63,7 +65,7 @@ type Machine struct {
 	Port  func() string
 	Close func(context.Context) error
 	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty,
-	// Sessions beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to
+	// Sessions and Restart beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to
 	// Logger. The checks that need it are left out for that reason, which the test prints.
 	Without map[string]string
 }
@@ -153,6 +155,7 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 	}
 	t.Run("each request of each command may come to grief", func(t *testing.T) { checkMishaps(t, start) })
 	t.Run("logins that are refused after some were taken rest", func(t *testing.T) { checkRefusedLater(t, start) })
+	t.Run("a BMC that has started again is logged in to again", func(t *testing.T) { checkRestarted(t, start(t)) })
 	t.Run("media verified by TLS", func(t *testing.T) { checkMediaTrust(t, start) })
 	for _, o := range orders {
 		t.Run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })

@@ -73,6 +73,9 @@ func checkReasons(t *testing.T, m *Machine) {
 	if m.Spoil != nil && (m.Sessions == nil) != (m.Without["Sessions"] != "") {
 		t.Errorf("Sessions is there: %t, and Without says of it %q", m.Sessions != nil, m.Without["Sessions"])
 	}
+	if m.Spoil != nil && (m.Restart == nil) != (m.Without["Restart"] != "") {
+		t.Errorf("Restart is there: %t, and Without says of it %q", m.Restart != nil, m.Without["Restart"])
+	}
 	if m.Spoil != nil && m.Asked == nil {
 		t.Error("Spoil needs Asked")
 	}

@@ -15,7 +15,7 @@ import (
 // answered one by one.
 type Web struct {
 	Server *httptest.Server
-	// Spoiler stands before what is answered.
+	// Spoiler stands before what is answered. Its Restart is set before Play, and is called while nothing is answered.
 	Spoiler Spoiler
 
 	mu        sync.Mutex
@@ -75,6 +75,9 @@ func (w *Web) Play(m *Machine) *Machine {
 	m.Writes = func() (n int) { w.Set(func() { n = w.writes }); return n }
 	m.Lose = func() { w.Set(func() { w.lose = true }) }
 	m.Spoil, m.Asked = w.Spoiler.Spoil, w.Spoiler.Asked
+	if w.Spoiler.Restart != nil {
+		m.Restart = func() { w.Set(w.Spoiler.Forget) }
+	}
 	m.Hang = func() { w.Set(func() { w.hang = true }) }
 	m.WhileRead = func(do func()) { w.Set(func() { w.whileRead = do }) }
 	m.Port = func() string { _, port := w.HostPort(); return port }

@@ -158,7 +158,7 @@ func TestConformance(t *testing.T) {
 				n.UUID, n.Name = "b3d2", "web2"
 				return n
 			},
-			Without:   map[string]string{"Sessions": "each request has a connection of its own", "Management": "an iBoot reaches nothing but the power", "Deny": "an iBoot answers a wrong password with silence (TestRelays)"},
+			Without:   map[string]string{"Sessions": "each request has a connection of its own", "Restart": "no connection outlives its request", "Management": "an iBoot reaches nothing but the power", "Deny": "an iBoot answers a wrong password with silence (TestRelays)"},
 			Writes:    func() (n int) { i.set(func() { n = i.sets }); return n },
 			Lose:      func() { i.set(func() { i.lose = true }) },
 			Hang:      func() { i.set(func() { i.hang = true }) },

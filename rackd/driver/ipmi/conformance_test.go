@@ -88,6 +88,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 		Silence:   r.wire.Cut,
 		Spoil:     spoiler.Spoil,
 		Asked:     spoiler.Asked,
+		Restart:   spoiler.Restart,
 		Hang:      func() { hang.Store(true) },
 		WhileRead: func(do func()) { whileRead.Store(&do) },
 		Deny:      func() { r.wire.To(r.start("an0ther-pass")) },

@@ -284,13 +284,21 @@ func TestConformanceOfSCCI(t *testing.T) {
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 				d := newDouble(t)
 				d.digest = auth == "digest"
+				without := map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself",
+					"Second": "an iRMC is one machine", "Sessions": "each request has the password, or a digest of it",
+					"Deny": "IPMI, which reads the state before each order, is refused first: TestDigestOfSCCI has an order refused"}
+				var restart func()
+				if d.digest {
+					restart = func() { d.do(func() { d.nonces++ }) }
+				} else {
+					without["Restart"] = "each request has the password: nothing is kept that could be forgotten"
+				}
+				d.spoiler.Restart = restart
 				n := &node.Document{UUID: "6e6f6465", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
 				n.DriverInfo[fieldAuth] = auth
 				i := newInterface(t, lan{d})
 				return &drivertest.Machine{Power: i, Node: n, Secret: redfishtest.Password,
-					Without: map[string]string{"Management": "boot devices of an old iRMC are IPMI's, whose driver is held to this itself",
-						"Second": "an iRMC is one machine", "Sessions": "each request has the password, or a digest of it",
-						"Deny": "IPMI, which reads the state before each order, is refused first: TestDigestOfSCCI has an order refused"},
+					Without: without, Restart: restart,
 					Port:      func() string { u, _ := url.Parse(d.URL); return u.Port() },
 					Close:     i.scci.Close,
 					Writes:    func() (n int) { d.do(func() { n = len(d.orders) }); return n },

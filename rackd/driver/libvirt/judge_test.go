@@ -279,12 +279,13 @@ func TestConformanceWithLibvirtd(t *testing.T) {
 		return &drivertest.Machine{Power: dr, Management: dr, Node: nodeOf("b3d1", "web1", name), Lasting: true,
 			Without: map[string]string{"Port": "libvirt is reached by a local socket here, without a port", "Sessions": "a session is a connection, which ends with the driver's",
 				"Deny": "a local socket asks for no credentials: TLS and SSH do, in transports_test.go"},
-			Writes: func() (calls int) { r.set(func() { calls = r.calls }); return calls },
-			Lose:   func() { r.set(func() { r.lose = true }) },
-			Hang:   func() { r.set(func() { r.hang = true }) },
-			Spoil:  r.spoiler.Spoil,
-			Asked:  r.spoiler.Asked,
-			Second: func() *node.Document { return nodeOf("b3d2", "web2", d.machine(t)) },
+			Writes:  func() (calls int) { r.set(func() { calls = r.calls }); return calls },
+			Lose:    func() { r.set(func() { r.lose = true }) },
+			Hang:    func() { r.set(func() { r.hang = true }) },
+			Spoil:   r.spoiler.Spoil,
+			Asked:   r.spoiler.Asked,
+			Restart: r.spoiler.Forget,
+			Second:  func() *node.Document { return nodeOf("b3d2", "web2", d.machine(t)) },
 			Forget: func() { // another client of this libvirt defines it otherwise
 				m, err := d.held.DomainLookupByName(name)
 				if err != nil {

@@ -61,6 +61,7 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 		Spoil:     e.spoiler.Spoil,
 		Asked:     e.spoiler.Asked,
 		Sessions:  e.live,
+		Restart:   e.spoiler.Forget,
 		Hang:      func() { k.set(func() { k.hang = make(chan struct{}) }) },
 		WhileRead: func(do func()) { k.set(func() { k.whileRead = do }) },
 		Deny: func() {

@@ -78,7 +78,7 @@ func TestConformance(t *testing.T) {
 						Log: drivertest.Logger(t)}), Secret: "pr1vate",
 					Node: p.node("apc_rackpdu", fields),
 					Port: func() string { _, port, _ := net.SplitHostPort(p.conn.LocalAddr().String()); return port },
-					Without: map[string]string{"Management": "a PDU reaches nothing but the power", "Sessions": "versions 1 and 2c have none",
+					Without: map[string]string{"Management": "a PDU reaches nothing but the power", "Sessions": "versions 1 and 2c have none", "Restart": "versions 1 and 2c keep nothing that could be forgotten",
 						"Deny": "a wrong community gets no answer: it cannot be told from silence"},
 					Writes:    func() (n int) { p.set(func() { n = p.sets }); return n },
 					Lose:      func() { p.set(func() { p.lose = true }) },

@@ -423,6 +423,7 @@ func TestConformance(t *testing.T) {
 				m := &drivertest.Machine{Power: d, Management: d, Node: nodeWith("s3cret"), Lasting: true, Secret: "s3cret", Without: map[string]string{"Sessions": "a login is a connection: Port counts these"},
 					Spoil:     h.spoiler.Spoil,
 					Asked:     h.spoiler.Asked,
+					Restart:   h.spoiler.Forget,
 					Port:      func() string { return portOf(h.listener) },
 					Writes:    func() (n int) { h.set(func() { n = h.writes }); return n },
 					Lose:      func() { h.set(func() { h.lose = true }) },

@@ -49,6 +49,13 @@ func newDouble(t *testing.T) *double {
 		d.machines[name] = &machine{firmware: "BIOS", boot: []string{"HardDisk", "DVD", "Null", "Null"}}
 	}
 	d.Web = drivertest.NewWeb(t, false, d.answer)
+	d.Spoiler.Restart = func() {
+		d.boxes = nil
+		clear(d.copies)
+		for _, m := range d.machines {
+			m.locked = ""
+		}
+	}
 	return d
 }
 

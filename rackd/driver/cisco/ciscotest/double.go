@@ -39,6 +39,7 @@ type Server struct {
 func New(t *testing.T) *Server {
 	s := &Server{User: "admin", Password: "s3cret", Period: 600}
 	s.Web = drivertest.NewWeb(t, true, s.answer)
+	s.Spoiler.Restart = func() { s.Cookies = nil }
 	return s
 }
 

@@ -300,7 +300,7 @@ func (d *double) machine(t *testing.T) *drivertest.Machine {
 	r := newDriver(t)
 	return &drivertest.Machine{
 		Power: r, Management: r, Node: d.node(password), Secret: password,
-		Port: func() string { u, _ := url.Parse(d.URL); return u.Port() }, Without: map[string]string{"Second": "an iLO is one machine", "Sessions": "each request has the password"},
+		Port: func() string { u, _ := url.Parse(d.URL); return u.Port() }, Without: map[string]string{"Second": "an iLO is one machine", "Sessions": "each request has the password", "Restart": "each request has the password: nothing is kept that could be forgotten"},
 		Writes:    func() (n int) { d.do(func() { n = len(d.writes) }); return n },
 		Lose:      func() { d.do(func() { d.lose = true }) },
 		Silence:   d.Server.Close,

@@ -22,6 +22,7 @@ func (b *BMC) Machine(power driver.Power, management driver.Management, info fun
 		Silence:   b.Server.Close,
 		Spoil:     b.spoiler.Spoil,
 		Asked:     b.spoiler.Asked,
+		Restart:   b.spoiler.Forget,
 		Sessions:  func() (n int) { b.Do(func() { n = len(b.sessions) }); return n },
 		Hang:      func() { b.Do(func() { b.hang = make(chan struct{}) }) },
 		WhileRead: func(do func()) { b.Do(func() { b.whileRead = do }) },
