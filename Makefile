@@ -25,9 +25,9 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC, a page in a browser and each request to a BMC of IPMI that comes to grief: some fifty minutes (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC, a page in a browser and each request to a BMC of IPMI that comes to grief: about an hour (docs/disks.md)"
 	@echo "make recordings  what the redfish driver reads of real BMCs, from recorded answers (RECORDINGS=FOLDER)"
-	@echo "make boot    each pair of boot and deploy interface on firmware, with its time: half an hour"
+	@echo "make boot    each pair of boot and deploy interface on firmware, and a rescue by each, with its time: most of an hour"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines, and playbooks that deploy them: half an hour and more (docs/clients.md)"
@@ -103,7 +103,7 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./ops/virtual/testimage ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6|DualStack|Networks|ProgramOverPXE|ShimAndGRUB|ARM64" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 75m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6|DualStack|Networks|ProgramOverPXE|ShimAndGRUB|ARM64" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|UNDI|IPv6|DualStack|LoadsTheProgram" ./rackd/netboot
@@ -115,7 +115,7 @@ recordings:
 	@[ -d "$(RECORDINGS)" ] || { echo "give RECORDINGS=FOLDER"; exit 2; }
 	IRONYARD_RECORDINGS="$(abspath $(RECORDINGS))" $(GO) test -vet=off -count 1 -v -run Recorded ./rackd/driver/redfish
 
-# Each pair of boot and deploy interface that firmware here can show, with its time.
+# Each pair of boot and deploy interface that firmware here can show, and a rescue by each boot interface, with its time.
 boot: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 90m -count 1 -v -run "TestEveryPairBoots|TestTimeToTheRamdisk" ./e2e/scenario
 

@@ -4,36 +4,48 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/partitionimage"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // pair is a boot and a deploy interface on a machine of the rack, and why it is refused; empty: it deploys.
 type pair struct{ machine, boot, deploy, refused string }
 
-// What an instance without a disk is.
+// What an instance is that is no image of a whole disk. Each begins with the name of a deploy interface.
 const (
 	byFiles = "ramdisk" // a kernel and a ramdisk
 	byImage = "ramdisk of an image"
 	// autoFiles is a kernel and a ramdisk that autodetect finds to be such.
-	autoFiles = "autodetect of a ramdisk"
+	autoFiles  = "autodetect of a ramdisk"
+	byParts    = "direct of a partition image"
+	partsByOne = "iscsi of a partition image"
+	byVolume   = "direct of a volume" // of a foreign iSCSI target
+	// byRescue is a line of the table: what direct has deployed is rescued by the same boot interface.
+	byRescue = "rescue, and back"
 )
 
-// pairs are those that firmware here can show. Firmware of http-0 alone is told URLs by its BMC.
+// pairs are those that firmware here can show. Firmware of http-0 alone is told URLs by its BMC: that of uefi-0 loads the same program by
+// PXE.
 func pairs() (list []pair) {
 	boots := map[string][]string{
 		"bios-0": {"ipxe", "pxe", "redfish-virtual-media", "http", "http-ipxe", "redfish-https"},
-		"uefi-0": {"ipxe", "pxe", "redfish-virtual-media"},
+		"uefi-0": {"ipxe", "pxe", "redfish-virtual-media", "http"},
 		"http-0": {"http", "http-ipxe", "redfish-https"},
 	}
 	for _, machine := range []string{"bios-0", "uefi-0", "http-0"} {
 		for _, boot := range boots[machine] {
-			for _, deploy := range []string{"direct", "iscsi", byFiles, byImage} {
-				list = append(list, pair{machine, boot, deploy, refusal(machine, boot, deploy)})
+			for _, deploy := range []string{"direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage} {
+				p := pair{machine, boot, deploy, refusal(machine, boot, deploy)}
+				if p.byFirmware() && machine == "uefi-0" {
+					p.machine = "bare-0" // the BMC of uefi-0 gives its firmware no targets
+				}
+				list = append(list, p)
 			}
 		}
 	}
@@ -49,69 +61,114 @@ func refusal(machine, boot, deploy string) string {
 	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https"; {
 	case machine == "bios-0" && byHTTP:
 		return "UEFI"
+	case machine == "bios-0" && boot == "redfish-virtual-media" && deploy == byVolume:
+		return "virtual media can not boot volume in bios mode."
+	case boot == "http" && deploy == byVolume:
+		return "must be one that boots volumes, such as ``ipxe``"
 	case boot == "http" && (deploy == byImage || deploy == byFiles):
 		return "ramdisk_boot"
 	}
 	return ""
 }
 
-// Each pair of boot and deploy interface brings a machine to what its instance runs, or is refused before the machine is touched. The
-// test prints how long each takes. What is no disk boots once more, after a power cycle. make boot runs it.
+// byFirmware reports whether the machine's firmware attaches the volume that it boots, and not iPXE.
+func (p pair) byFirmware() bool {
+	return p.deploy == byVolume && p.refused == "" && (p.boot == "redfish-virtual-media" || p.boot == "redfish-https")
+}
+
+// Each pair of boot and deploy interface brings a machine to what its instance runs, or is refused before the machine is touched. So does
+// a rescue by each boot interface. The test prints how long each takes. What is on none of the machine's disks boots once more, after a
+// power cycle. make boot runs it.
 func TestEveryPairBoots(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
-		t.Skip("takes half an hour: make boot runs it")
+		t.Skip("takes most of an hour: make boot runs it")
 	}
-	table := []string{fmt.Sprintf("%-8s %-22s %-20s %s", "machine", "boot", "deploy", "from the request to the instance's words")}
+	const line = "%-8s %-22s %-28s %s"
+	table := []string{fmt.Sprintf(line, "machine", "boot", "deploy", "from the request to the instance's words, or until people are let in")}
 	for _, p := range pairs() {
+		shown := func(deploy, result string) {
+			table = append(table, fmt.Sprintf(line, p.machine, p.boot, deploy, result))
+		}
 		t.Run(p.machine+"/"+p.boot+"/"+p.deploy, func(t *testing.T) {
 			result := "failed"
-			defer func() {
-				table = append(table, fmt.Sprintf("%-8s %-22s %-20s %s", p.machine, p.boot, p.deploy, result))
-			}()
-			result = p.run(limit(t, 10*time.Minute), t)
+			defer func() { shown(p.deploy, result) }()
+			result = p.run(limit(t, 10*time.Minute), t, shown)
 		})
 	}
 	fmt.Println(strings.Join(table, "\n"))
 }
 
-// own are the fields of an instance without a disk; nil: it has one.
-func (p pair) own(t *testing.T) map[string]string {
+// instance gives the node what its instance is, and returns what that says on the console.
+func (p pair) instance(ctx context.Context, t *testing.T, id string) (words *regexp.Regexp) {
 	t.Helper()
+	o, fields := theRack.Operator, map[string]any{}
+	own := func(files map[string]string) {
+		for field, value := range files {
+			fields[field] = value
+		}
+		words = ownCommandLine
+	}
+	words = marker
 	switch p.deploy {
 	case byFiles:
-		return ownFiles()
+		own(ownFiles())
 	case byImage:
-		return ownCD(t)
+		own(ownCD(t))
 	case autoFiles:
-		own := ownFiles()
-		own["ironic_ramdisk_deploy"] = "true"
-		return own
+		own(ownFiles())
+		fields["ironic_ramdisk_deploy"] = "true"
+	case byParts, partsByOne:
+		image, err := partitionimage.Build(ctx, partitionCache, partitionimage.Debian)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served(t, image)
+		fields = partitionFields(image)
+		fields["root_gb"] = 1
+		words = regexp.MustCompile(partitionimage.Up)
+	case byVolume:
+		p.volume(ctx, t, id)
+	default:
+		if err := o.SetImage(ctx, id, qcow2()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return nil
+	for field, value := range fields {
+		if err := o.Set(ctx, id, "/instance_info/"+field, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return words
 }
 
-// run returns how long the pair took, or why it was refused.
-func (p pair) run(ctx context.Context, t *testing.T) string {
+// volume gives the node a volume. iPXE shows a secret. tgtd and this firmware have no way of CHAP in common.
+func (p pair) volume(ctx context.Context, t *testing.T, id string) {
+	t.Helper()
+	switch {
+	case p.refused != "": // there is no target either
+		attached(ctx, t, id, nil)
+	case p.byFirmware():
+		san(t, "")
+		attached(ctx, t, id, nil)
+		startedOnce(ctx, t, id, p.machine)
+	default:
+		san(t, volumeUser)
+		attached(ctx, t, id, map[string]any{"auth_method": "CHAP", "auth_username": volumeUser, "auth_password": volumeSecret})
+	}
+}
+
+// run returns how long the pair took, or why it was refused. shown takes further lines of the table.
+func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result string)) string {
 	t.Helper()
 	o := theRack.Operator
 	id := enrolled(ctx, t, p.machine, func(m *operator.Machine) {
 		deploy, _, _ := strings.Cut(p.deploy, " ")
-		m.Interfaces = map[string]string{"boot": p.boot, "deploy": deploy}
+		m.Interfaces = map[string]string{"boot": p.boot, "deploy": deploy, "rescue": "agent"}
 	})
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	words := marker
-	if own := p.own(t); own != nil {
-		words = ownCommandLine
-		for field, value := range own {
-			if err := o.Set(ctx, id, "/instance_info/"+field, value); err != nil {
-				t.Fatal(err)
-			}
-		}
-	} else if err := o.SetImage(ctx, id, qcow2()); err != nil {
-		t.Fatal(err)
-	}
+	words := p.instance(ctx, t, id)
 	reason, err := o.Unfit(ctx, id)
 	switch {
 	case err != nil:
@@ -151,7 +208,8 @@ func (p pair) run(ctx context.Context, t *testing.T) string {
 		}
 	}
 	took := time.Since(began)
-	if p.deploy == byFiles { // which no disk keeps
+	switch p.deploy {
+	case byFiles, byVolume: // which no disk of the machine's keeps
 		again := consoleFromNow(t, p.machine)
 		if err := o.Power(ctx, id, "rebooting"); err != nil {
 			t.Fatal(err)
@@ -159,6 +217,10 @@ func (p pair) run(ctx context.Context, t *testing.T) string {
 		if _, err := again.Wait(ctx, words); err != nil {
 			t.Fatalf("no instance on the console after a power cycle: %v", err)
 		}
+	case "direct":
+		result := "failed"
+		defer func() { shown(byRescue, result) }()
+		result = fmt.Sprintf("%.0f s", rescuedAndBack(ctx, t, id, p.machine).Seconds())
 	}
 	undeployed(ctx, t, id)
 	return fmt.Sprintf("%.0f s", took.Seconds())

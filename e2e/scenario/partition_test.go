@@ -96,8 +96,9 @@ func asPartition(ctx context.Context, t *testing.T, name string, change func(*op
 	if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	return partitioned{name, id, map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
-		"image_type": "partition", "root_gb": 1, "swap_mb": 64, "ephemeral_gb": 1}}
+	info := partitionFields(image)
+	info["root_gb"], info["swap_mb"], info["ephemeral_gb"] = 1, 64, 1
+	return partitioned{name, id, info}
 }
 
 // words asks for a deploy and returns what its instance says.
@@ -127,6 +128,12 @@ func (i partitioned) words(ctx context.Context, t *testing.T, verb string) strin
 			return said.String()
 		}
 	}
+}
+
+// partitionFields are the fields of an instance that is a partition image, but for the sizes of its partitions.
+func partitionFields(image partitionimage.Image) map[string]any {
+	return map[string]any{"image_source": theRack.ImageURL(filepath.Base(image.Path)), "image_checksum": image.SHA256, "image_disk_format": "raw", "image_compression": "zstd",
+		"image_type": "partition"}
 }
 
 // served puts an image where the rack gets its images from.

@@ -108,6 +108,10 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		return rack.Options{}, err
 	}
 	partitionCache, kernelCache, imageFolder = filepath.Join(cache, "partition"), filepath.Join(cache, "kernel"), filepath.Join(dir, "images")
+	disk := 1024
+	if os.Getenv("IRONYARD_BOOT") != "" {
+		disk = 3072 // for partition images: sizes are in GiB there
+	}
 	o := rack.Options{Name: "e2e", Dir: dir, Listen: "127.0.0.1:0", Rackd: filepath.Join(root, "bin", "rackd"),
 		Images: imageFolder, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Rackds:      2,
@@ -115,10 +119,10 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		Protocols:   map[string]lab.BMC{ipmisim.Protocol: ipmisim.Attach(ipmisim.Described)},
 		FurtherBMCs: map[string][]string{"uefi-0": {ipmisim.Protocol}, "bios-0": {ipmisim.Protocol}},
 		Machines: []machine.Config{
-			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true}, // which are erased
+			{Name: "uefi-0", Firmware: machine.UEFI, DiskMiB: disk, USBStick: true}, {Name: "bios-0", Firmware: machine.BIOS, DiskMiB: disk, USBStick: true}, // which are erased
 			{Name: "small-0", Firmware: machine.BIOS, DiskMiB: 32},
 			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072}, {Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072}, // for partition images: sizes are in GiB there
-			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true},  // whose BMC sets URLs to boot
+			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: disk, BootByVariables: true},  // whose BMC sets URLs to boot
 			{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
 		}}
 	if err := makeFleetKeys(dir); err != nil {
@@ -129,6 +133,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	o.Machines = append(o.Machines, machine.Config{Name: "secure-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, SecureBoot: true,
 		VariablesFrom: filepath.Join(dir, fleetVariables), KeysFrom: filepath.Join(dir, fleetVariables)})
 	g, ctx := errgroup.WithContext(ctx)
+	var rescueProgram string
 	if os.Getenv("IRONYARD_HARDWARE") != "" {
 		// Firmware of the first boots by PXE, and that of the second by HTTP, as its BMC says.
 		o.Machines = append(o.Machines, machine.Config{Name: "arm-0", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024},
@@ -153,9 +158,13 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		return errors.Join(err, os.WriteFile(programPath(dir), unsigned, 0o644))
 	})
 	g.Go(func() error {
-		r, err := ramdisk.Build(ctx, ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud, Rescue: true,
-			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "rescue")})
-		o.RescueRamdisk = r.Initramfs
+		rescue := ramdisk.Options{Agent: filepath.Join(root, "bin", "agent"), KernelPackage: debkernel.Cloud, Rescue: true,
+			CacheDir: filepath.Join(cache, "kernel"), OutDir: filepath.Join(cache, "rescue")}
+		if os.Getenv("IRONYARD_BOOT") != "" { // for firmware that loads the ramdisk as one program
+			rescue.UKI = &ramdisk.UKI{Params: "console=ttyS0,115200"}
+		}
+		r, err := ramdisk.Build(ctx, rescue)
+		o.RescueRamdisk, rescueProgram = r.Initramfs, r.UKI
 		return err
 	})
 	g.Go(func() (err error) {
@@ -164,6 +173,9 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 	})
 	if err := g.Wait(); err != nil {
 		return o, err
+	}
+	if rescueProgram != "" {
+		o.RackdArgs = append(o.RackdArgs, "--rescue-uki", rescueProgram)
 	}
 	return o, errors.Join(offer(o), offerByClass(&o))
 }

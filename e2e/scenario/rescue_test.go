@@ -61,8 +61,9 @@ func TestRescue(t *testing.T) {
 	}
 }
 
-// rescuedAndBack rescues a machine, logs in to it, and waits for the instance that runs after the unrescue.
-func rescuedAndBack(ctx context.Context, t *testing.T, id, name string) {
+// rescuedAndBack rescues a machine, logs in to it, and waits for the instance that runs after the unrescue. It returns how long it took
+// from the request until people are let in.
+func rescuedAndBack(ctx context.Context, t *testing.T, id, name string) (took time.Duration) {
 	t.Helper()
 	o := theRack.Operator
 	console, began := consoleFromNow(t, name), time.Now()
@@ -72,12 +73,14 @@ func rescuedAndBack(ctx context.Context, t *testing.T, id, name string) {
 	if _, err := o.Wait(ctx, id, provision.Rescue); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("rescued %.1f s after the request", time.Since(began).Seconds())
+	took = time.Since(began)
+	t.Logf("rescued %.1f s after the request", took.Seconds())
 	loggedIn(ctx, t, id)
 	if _, err := console.Wait(ctx, regexp.MustCompile(`login: `)); err != nil {
 		t.Errorf("the console asks for no login: %v", err)
 	}
 	unrescued(ctx, t, id, name)
+	return took
 }
 
 // loggedIn logs in to the rescued machine as a person does who reads the node's history.

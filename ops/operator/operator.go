@@ -136,14 +136,15 @@ func (o *Operator) Show(ctx context.Context, node string) (*nodes.Node, error) {
 	return nodes.Get(ctx, o.client, node).Extract()
 }
 
-// Unfit says why the node cannot be deployed as it is: what validate finds of its boot and deploy interfaces; empty: nothing.
+// Unfit says why the node cannot be deployed as it is: what validate finds of its boot, deploy and storage interfaces; empty:
+// nothing.
 func (o *Operator) Unfit(ctx context.Context, node string) (string, error) {
 	v, err := nodes.Validate(ctx, o.client, node).Extract()
 	if err != nil {
 		return "", fmt.Errorf("validate node %s: %w", node, err)
 	}
 	var reasons []string
-	for _, i := range []nodes.DriverValidation{v.Boot, v.Deploy} {
+	for _, i := range []nodes.DriverValidation{v.Boot, v.Deploy, v.Storage} {
 		if !i.Result {
 			reasons = append(reasons, i.Reason)
 		}
