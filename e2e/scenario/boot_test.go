@@ -118,7 +118,7 @@ func (p pair) instance(ctx context.Context, t *testing.T, id string) (words *reg
 		own(ownFiles())
 		fields["ironic_ramdisk_deploy"] = "true"
 	case byParts, partsByOne:
-		image, err := partitionimage.Build(ctx, partitionCache, partitionimage.Debian)
+		image, err := partitionimage.BuildSmall(ctx, partitionCache, kernelCache)
 		if err != nil {
 			t.Fatal(err)
 		}
