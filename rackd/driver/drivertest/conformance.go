@@ -64,9 +64,10 @@ type Machine struct {
 	// method of that name.
 	Port  func() string
 	Close func(context.Context) error
-	// Without says why one of Management, Lose, Silence, Hang, Spoil, WhileRead, Deny, MediaCertificate, Second and Port is empty,
-	// Sessions and Restart beside Spoil, and Forget beside a Management that sets boot devices. Its entry Log says why the driver does not log to
-	// Logger. The checks that need it are left out for that reason, which the test prints.
+	// Without says, by their names, why hooks are empty. Those are Management, Lose, Silence, Hang, Spoil, WhileRead, Deny,
+	// MediaCertificate, Second and Port. Sessions and Restart are among them beside Spoil, and Forget beside a Management that sets boot
+	// devices. Its entry Log says why the driver does not log to Logger. The checks that need a hook are left out for that reason.
+	// The test prints it.
 	Without map[string]string
 }
 
@@ -129,6 +130,8 @@ var orders = []order{switchTo(driver.PowerOn, driver.PowerOn), switchTo(driver.R
 // has talked to no BMC yet, and clears them away at the end of the check.
 func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 	t.Run("what is left out has a reason", func(t *testing.T) { checkReasons(t, start(t)) })
+	test := t.Name()
+	t.Run("the document says what is left out", func(t *testing.T) { checkTable(t, test, start(t)) })
 	start = logged(start)
 	for _, c := range []struct {
 		name  string

@@ -50,8 +50,9 @@ func Logger(t *testing.T) *slog.Logger {
 // checkReasons prints why hooks are nil, and refuses one without a reason as well as a reason without need.
 func checkReasons(t *testing.T, m *Machine) {
 	_, logs := logs.Load(t)
-	for hook, is := range map[string]bool{"Management": m.Management != nil, "Lose": m.Lose != nil, "Silence": m.Silence != nil, "Hang": m.Hang != nil,
-		"Spoil": m.Spoil != nil, "WhileRead": m.WhileRead != nil, "Deny": m.Deny != nil, "Second": m.Second != nil, "Port": m.Port != nil, "Log": logs} {
+	has := m.has(logs)
+	for _, hook := range []string{"Management", "Lose", "Silence", "Hang", "Spoil", "WhileRead", "Deny", "Second", "Port", "Log"} {
+		is := has[hook]
 		switch why := m.Without[hook]; {
 		case !is && why == "":
 			t.Errorf("%s is nil, and Without does not say why: its checks would be left out unseen", hook)
