@@ -16,7 +16,7 @@ import (
 	"crypto/tls"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/netns"
@@ -148,7 +148,7 @@ func turnOn(t *testing.T, l *Lab, m Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := systems[0].Reset(redfish.OnResetType); err != nil {
+	if _, err := systems[0].Reset(schemas.OnResetType); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -228,7 +228,7 @@ func TestMachinesByDescription(t *testing.T) {
 		if err != nil || (secure != nil) != able {
 			t.Errorf("%s: secure boot %+v, %v", l.Machines[i].Name, secure, err)
 		}
-		err = systems[0].SetBoot(redfish.Boot{BootSourceOverrideTarget: redfish.UefiHTTPBootSourceOverrideTarget, BootSourceOverrideEnabled: "Once", HTTPBootURI: "http://10.77.0.1/x"})
+		err = systems[0].SetBoot(&schemas.Boot{BootSourceOverrideTarget: schemas.UefiHTTPBootSource, BootSourceOverrideEnabled: "Once", HTTPBootURI: gofish.ToRef("http://10.77.0.1/x")})
 		if (err == nil) != able {
 			t.Errorf("%s: HTTP boot: %v", l.Machines[i].Name, err)
 		}

@@ -17,8 +17,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/ops/virtual/lab"
 	"github.com/ironyard/ironyard/ops/virtual/machine"
@@ -64,25 +63,25 @@ func newBoard(t *testing.T, cfg machine.Config) *board {
 	return &board{m, t, client}
 }
 
-func (b *board) system() *redfish.ComputerSystem {
+func (b *board) system() *schemas.ComputerSystem {
 	b.t.Helper()
-	s, err := redfish.GetComputerSystem(b.client, vbmc.SystemPath)
+	s, err := schemas.GetComputerSystem(b.client, vbmc.SystemPath)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return s
 }
 
-func (b *board) reset(kind redfish.ResetType) {
+func (b *board) reset(kind schemas.ResetType) {
 	b.t.Helper()
-	if err := b.system().Reset(kind); err != nil {
+	if _, err := b.system().Reset(kind); err != nil {
 		b.t.Fatalf("%s: %v", kind, err)
 	}
 }
 
-func (b *board) boot(o redfish.Boot) {
+func (b *board) boot(o schemas.Boot) {
 	b.t.Helper()
-	if err := b.system().SetBoot(o); err != nil {
+	if err := b.system().SetBoot(&o); err != nil {
 		b.t.Fatalf("boot from %s: %v", o.BootSourceOverrideTarget, err)
 	}
 }
@@ -104,7 +103,7 @@ func (b *board) patch(path, body string) (int, string) {
 		text, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(text)
 	}
-	if refused, is := errors.AsType[*common.Error](err); is {
+	if refused, is := errors.AsType[*schemas.Error](err); is {
 		return refused.HTTPReturnedStatusCode, err.Error()
 	}
 	b.t.Fatal(err)
@@ -121,23 +120,23 @@ func TestRedfishBootsURI(t *testing.T) {
 	machine.BootDisk(t, filepath.Join(dir, machine.DiskFile), machine.Program("DISK"))
 	b := newBoard(t, machine.Config{Name: "u", Dir: dir, Firmware: machine.UEFI, MemoryMiB: 256, Tap: "tap0", MAC: machine.TestMAC, BootByVariables: true, Command: n.Namespace().Command})
 	serial := b.Serial(0)
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "^DISK$")
 	uri := "http://" + machine.ServedAt + "/net.efi"
-	b.boot(redfish.Boot{BootSourceOverrideTarget: redfish.UefiHTTPBootSourceOverrideTarget, BootSourceOverrideEnabled: redfish.OnceBootSourceOverrideEnabled, HTTPBootURI: uri})
-	if s := b.system(); s.Boot.BootSourceOverrideTarget != redfish.UefiHTTPBootSourceOverrideTarget || s.Boot.HTTPBootURI != uri {
+	b.boot(schemas.Boot{BootSourceOverrideTarget: schemas.UefiHTTPBootSource, BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled, HTTPBootURI: &uri})
+	if s := b.system(); s.Boot.BootSourceOverrideTarget != schemas.UefiHTTPBootSource || gofish.Deref(s.Boot.HTTPBootURI) != uri {
 		t.Errorf("read back: %+v", s.Boot)
 	}
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	b.prints(serial, "^NET$")
 	machine.WaitOff(t, b.Machine)
 	if got := n.Requests(); !slices.Contains(got, "GET /net.efi UefiHttpBoot/1.0") {
 		t.Errorf("requests %q", got)
 	}
-	if s := b.system(); s.Boot.BootSourceOverrideEnabled != redfish.DisabledBootSourceOverrideEnabled || s.Boot.HTTPBootURI != uri {
+	if s := b.system(); s.Boot.BootSourceOverrideEnabled != schemas.DisabledBootSourceOverrideEnabled || gofish.Deref(s.Boot.HTTPBootURI) != uri {
 		t.Errorf("after the boot: %+v", s.Boot)
 	}
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "^DISK$")
 }
 
@@ -151,7 +150,7 @@ func TestRedfishSetsSecureBoot(t *testing.T) {
 	disk := filepath.Join(dir, machine.DiskFile)
 	machine.BootDisk(t, disk, machine.Program("UNSIGNED"))
 	b := newBoard(t, machine.Config{Name: "s", Dir: dir, Firmware: machine.UEFI, MemoryMiB: 256, BootByVariables: true, SecureBoot: true})
-	state := func(enable bool, current redfish.SecureBootCurrentBootType, mode redfish.SecureBootModeType) *redfish.SecureBoot {
+	state := func(enable bool, current schemas.SecureBootCurrentBootType, mode schemas.SecureBootModeType) *schemas.SecureBoot {
 		t.Helper()
 		s, err := b.system().SecureBoot()
 		if err != nil || s == nil || s.SecureBootEnable != enable || s.SecureBootCurrentBoot != current || s.SecureBootMode != mode {
@@ -159,7 +158,7 @@ func TestRedfishSetsSecureBoot(t *testing.T) {
 		}
 		return s
 	}
-	enable := func(on bool, s *redfish.SecureBoot) {
+	enable := func(on bool, s *schemas.SecureBoot) {
 		t.Helper()
 		s.SecureBootEnable = on
 		if err := s.Update(); err != nil {
@@ -167,17 +166,17 @@ func TestRedfishSetsSecureBoot(t *testing.T) {
 		}
 	}
 	s := state(false, "Disabled", "SetupMode")
-	if err := s.ResetKeys(redfish.ResetAllKeysToDefaultResetKeysType); err != nil {
+	if _, err := s.ResetKeys(schemas.ResetAllKeysToDefaultResetKeysType); err != nil {
 		t.Fatal(err)
 	}
 	enable(true, s)
 	serial := b.Serial(0)
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "BdsDxe: failed to (load|start).*Management Disk")
 	s = state(true, "Enabled", "UserMode")
 	enable(false, s)
 	state(false, "Enabled", "UserMode")
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	b.prints(serial, "^UNSIGNED$")
 	s = state(false, "Disabled", "UserMode")
 
@@ -192,15 +191,15 @@ func TestRedfishSetsSecureBoot(t *testing.T) {
 	}
 	resp.Body.Close()
 	enable(true, s)
-	b.reset(redfish.ForceOffResetType)
+	b.reset(schemas.ForceOffResetType)
 	machine.BootDisk(t, disk, signed(t, key, pemText, machine.Program("SIGNED")))
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "^SIGNED$")
 	s = state(true, "Enabled", "UserMode")
-	if err := s.ResetKeys(redfish.DeletePKResetKeysType); err != nil {
+	if _, err := s.ResetKeys(schemas.DeletePKResetKeysType); err != nil {
 		t.Fatal(err)
 	}
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	b.prints(serial, "^SIGNED$")
 	state(false, "Disabled", "SetupMode")
 }
@@ -250,9 +249,9 @@ func TestRedfishSetsISCSI(t *testing.T) {
 	machine.BootDisk(t, filepath.Join(dir, machine.DiskFile), machine.Program("LOCAL"))
 	b := newBoard(t, machine.Config{Name: "i", Dir: dir, Firmware: machine.UEFI, MemoryMiB: 256, Tap: "tap0", MAC: machine.TestMAC, BootByVariables: true, Command: n.Namespace().Command})
 	serial := b.Serial(0)
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "^LOCAL$")
-	function := func() *redfish.NetworkDeviceFunction {
+	function := func() *schemas.NetworkDeviceFunction {
 		t.Helper()
 		chassis, err := b.client.Service.Chassis()
 		if err != nil || len(chassis) != 1 {
@@ -279,27 +278,27 @@ func TestRedfishSetsISCSI(t *testing.T) {
 	}
 	// The firmware logs in, and makes a boot option for the disk that it finds there. The
 	// local disk boots until the BMC puts that option first.
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	b.prints(serial, "^LOCAL$")
 	system := b.system()
 	options, err := system.BootOptions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(options, func(o *redfish.BootOption) bool { return strings.Contains(o.UefiDevicePath, "iSCSI("+name) })
+	i := slices.IndexFunc(options, func(o *schemas.BootOption) bool { return strings.Contains(o.UefiDevicePath, "iSCSI("+name) })
 	if i < 0 {
 		t.Fatalf("no option for the target in %+v", options)
 	}
 	t.Logf("%s %s: %s", options[i].ID, options[i].DisplayName, options[i].UefiDevicePath)
 	order := slices.DeleteFunc(slices.Clone(system.Boot.BootOrder), func(name string) bool { return name == options[i].BootOptionReference })
-	b.boot(redfish.Boot{BootOrder: append([]string{options[i].BootOptionReference}, order...)})
+	b.boot(schemas.Boot{BootOrder: append([]string{options[i].BootOptionReference}, order...)})
 	if now := b.system().Boot.BootOrder; len(now) != len(order)+1 || now[0] != options[i].BootOptionReference {
 		t.Errorf("the boot order is %q", now)
 	}
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	b.prints(serial, "^REMOTE$")
 	machine.WaitOff(t, b.Machine)
-	if f := function(); f.ISCSIBoot.PrimaryTargetName != name || f.ISCSIBoot.SecondaryLUN != 1 || f.NetDevFuncType != "iSCSI" {
+	if f := function(); f.ISCSIBoot.PrimaryTargetName != name || gofish.Deref(f.ISCSIBoot.SecondaryLUN) != 1 || f.NetDevFuncType != "iSCSI" {
 		t.Errorf("after the start, the firmware has %+v", f.ISCSIBoot)
 	}
 }
@@ -355,8 +354,13 @@ func TestRedfishBootsMedium(t *testing.T) {
 	}
 }
 
+// inserting is what a drive is told of an image.
+func inserting(image string) *schemas.VirtualMediaInsertMediaParameters {
+	return &schemas.VirtualMediaInsertMediaParameters{Image: image, Inserted: gofish.ToRef(true), WriteProtected: gofish.ToRef(true)}
+}
+
 func testMedium(t *testing.T, n machine.Wire, b *board) {
-	drive := func() *redfish.VirtualMedia {
+	drive := func() *schemas.VirtualMedia {
 		t.Helper()
 		managers, err := b.client.Service.Managers()
 		if err != nil || len(managers) != 1 {
@@ -368,9 +372,9 @@ func testMedium(t *testing.T, n machine.Wire, b *board) {
 		}
 		return drives[0]
 	}
-	once := redfish.Boot{BootSourceOverrideTarget: redfish.CdBootSourceOverrideTarget, BootSourceOverrideEnabled: redfish.OnceBootSourceOverrideEnabled}
+	once := schemas.Boot{BootSourceOverrideTarget: schemas.CdBootSource, BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}
 	before, image := len(n.Requests()), "http://"+machine.ServedAt+"/boot.iso"
-	if err := drive().InsertMedia(image, true, true); err != nil {
+	if _, err := drive().InsertMedia(inserting(image)); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.Requests(); len(got) != before {
@@ -378,39 +382,39 @@ func testMedium(t *testing.T, n machine.Wire, b *board) {
 	}
 	b.boot(once)
 	serial := b.Serial(0)
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	b.prints(serial, "^CDROM$")
 	machine.WaitOff(t, b.Machine)
 	if got := n.Requests(); len(got) == before {
 		t.Error("the image was not fetched")
 	}
-	if d := drive(); !d.Inserted || d.Image != image {
+	if d := drive(); !gofish.Deref(d.Inserted) || d.Image != image {
 		t.Errorf("after the boot the drive is %+v", d)
 	}
-	b.reset(redfish.OnResetType)
+	b.reset(schemas.OnResetType)
 	if line := b.prints(serial, "^(DISK|CDROM)$"); line != "DISK" {
 		t.Errorf("once was used up, and the machine boots %s", line)
 	}
-	if err := drive().EjectMedia(); err != nil {
+	if _, err := drive().EjectMedia(); err != nil {
 		t.Fatal(err)
 	}
-	if d := drive(); d.Inserted || b.Block(t) {
+	if d := drive(); gofish.Deref(d.Inserted) || b.Block(t) {
 		t.Errorf("after the eject the drive is %+v, in QEMU full: %t", d, b.Block(t))
 	}
-	if err := drive().InsertMedia("http://"+machine.ServedAt+"/missing.iso", true, true); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := drive().InsertMedia(inserting("http://" + machine.ServedAt + "/missing.iso")); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("an image that is not there: %v", err)
 	}
-	once.BootSourceOverrideEnabled = redfish.ContinuousBootSourceOverrideEnabled
+	once.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
 	b.boot(once)
-	b.reset(redfish.ForceRestartResetType)
+	b.reset(schemas.ForceRestartResetType)
 	if line := b.prints(serial, "^(DISK|CDROM)$"); line != "DISK" {
 		t.Errorf("with an empty drive the machine boots %s", line)
 	}
-	if err := drive().InsertMedia(image, true, true); err != nil {
+	if _, err := drive().InsertMedia(inserting(image)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		b.reset(redfish.ResetType(map[bool]string{true: "ForceRestart", false: "On"}[b.On()]))
+		b.reset(schemas.ResetType(map[bool]string{true: "ForceRestart", false: "On"}[b.On()]))
 		if line := b.prints(serial, "^(DISK|CDROM)$"); line != "CDROM" {
 			t.Errorf("with the override for good the machine boots %s", line)
 		}

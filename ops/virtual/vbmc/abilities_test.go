@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 func TestHTTPBoot(t *testing.T) {
 	b, computer, _, s := connectEquipped(t)
 	const uri = "http://10.0.0.1/boot.efi?who=me"
-	if err := s.SetBoot(redfish.Boot{BootSourceOverrideTarget: redfish.UefiHTTPBootSourceOverrideTarget, BootSourceOverrideEnabled: "Once", HTTPBootURI: uri}); err != nil {
+	if err := s.SetBoot(&schemas.Boot{BootSourceOverrideTarget: schemas.UefiHTTPBootSource, BootSourceOverrideEnabled: "Once", HTTPBootURI: gofish.ToRef(uri)}); err != nil {
 		t.Fatal(err)
 	}
 	if device, once := computer.BootOverride(); device != HTTP || !once || computer.uri != uri {
@@ -35,16 +36,16 @@ func TestBootOptions(t *testing.T) {
 	b, computer, c, _ := connectEquipped(t)
 	computer.options = []BootOption{{"Boot0000", "Disk", "PciRoot(0x0)/Pci(0x2,0x0)", true}, {"Boot0003", "Remote", "iSCSI(a)", true}}
 	computer.ordered = 2
-	s, err := redfish.GetComputerSystem(c, systemPath)
+	s, err := schemas.GetComputerSystem(c, systemPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	options, err := s.BootOptions()
-	slices.SortFunc(options, func(x, y *redfish.BootOption) int { return strings.Compare(x.ID, y.ID) })
+	slices.SortFunc(options, func(x, y *schemas.BootOption) int { return strings.Compare(x.ID, y.ID) })
 	if err != nil || len(options) != 2 || options[1].DisplayName != "Remote" || options[1].UefiDevicePath != "iSCSI(a)" || !slices.Equal(s.Boot.BootOrder, []string{"Boot0000", "Boot0003"}) {
 		t.Fatalf("options %+v, order %q, %v", options, s.Boot.BootOrder, err)
 	}
-	if err := s.SetBoot(redfish.Boot{BootOrder: []string{"Boot0003", "Boot0000"}}); err != nil || computer.options[0].Name != "Boot0003" {
+	if err := s.SetBoot(&schemas.Boot{BootOrder: []string{"Boot0003", "Boot0000"}}); err != nil || computer.options[0].Name != "Boot0003" {
 		t.Errorf("reordered: %v, %v", computer.options, err)
 	}
 	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootOrder":["Boot0003"]}}`, 400, "Boot/BootOrder", "missing")
@@ -114,7 +115,7 @@ func TestBootProgress(t *testing.T) {
 	_, computer, c, s := connectEquipped(t)
 	for _, far := range []Progress{NoProgress, InFirmware, PastFirmware} {
 		computer.progress = far
-		now, err := redfish.GetComputerSystem(c, s.ODataID)
+		now, err := schemas.GetComputerSystem(c, s.ODataID)
 		if err != nil || string(now.BootProgress.LastState) != string(far) {
 			t.Errorf("shown as %+v, %v, want %q", now, err, far)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 // no is a refusal of a Computer.
@@ -156,7 +156,7 @@ func serveEquipped(t *testing.T) (*BMC, *equipped, string) {
 }
 
 // connectEquipped is serveEquipped with a foreign client.
-func connectEquipped(t *testing.T) (*BMC, *equipped, *gofish.APIClient, *redfish.ComputerSystem) {
+func connectEquipped(t *testing.T) (*BMC, *equipped, *gofish.APIClient, *schemas.ComputerSystem) {
 	t.Helper()
 	b, computer, address := serveEquipped(t)
 	c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true})

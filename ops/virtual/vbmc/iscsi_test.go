@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 // function is the network card as a foreign client sees it.
-func function(t *testing.T, c *gofish.APIClient) *redfish.NetworkDeviceFunction {
+func function(t *testing.T, c *gofish.APIClient) *schemas.NetworkDeviceFunction {
 	t.Helper()
 	chassis, err := c.Service.Chassis()
 	if err != nil || len(chassis) != 1 {
@@ -49,9 +49,9 @@ func TestISCSI(t *testing.T) {
 	if f := function(t, c); f.ISCSIBoot.PrimaryTargetName != "" {
 		t.Errorf("shown before a start: %+v", f.ISCSIBoot)
 	}
-	pending, err := redfish.GetNetworkDeviceFunction(c, settings)
-	if i := pending.ISCSIBoot; err != nil || i.PrimaryTargetName != "iqn.2026-11.org.example:t" || i.PrimaryTargetTCPPort != 3260 || i.PrimaryLUN != 1 ||
-		i.SecondaryTargetTCPPort != 3261 || i.InitiatorNetmask != "255.255.255.0" || i.AuthenticationMethod != "MutualCHAP" || i.CHAPUsername != "me" {
+	pending, err := schemas.GetNetworkDeviceFunction(c, settings)
+	if i := pending.ISCSIBoot; err != nil || i.PrimaryTargetName != "iqn.2026-11.org.example:t" || gofish.Deref(i.PrimaryTargetTCPPort) != 3260 || gofish.Deref(i.PrimaryLUN) != 1 ||
+		gofish.Deref(i.SecondaryTargetTCPPort) != 3261 || i.InitiatorNetmask != "255.255.255.0" || i.AuthenticationMethod != "MutualCHAP" || i.CHAPUsername != "me" {
 		t.Errorf("pending %+v, %v", pending, err)
 	}
 	// A part is changed; the rest stays, secrets too.

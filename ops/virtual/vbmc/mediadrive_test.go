@@ -6,27 +6,30 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 func TestMediaDrive(t *testing.T) {
 	b, computer, c, _ := connectEquipped(t)
-	drive, err := redfish.GetVirtualMedia(c, cdPath)
-	if err != nil || drive.Inserted || !drive.SupportsMediaInsert {
+	drive, err := schemas.GetVirtualMedia(c, cdPath)
+	if err != nil || gofish.Deref(drive.Inserted) || !drive.SupportsMediaInsert {
 		t.Fatalf("drive %+v, %v", drive, err)
 	}
 	const image = "http://10.0.0.1/a.iso?token=1"
 	computer.unreadable = errors.New("the server answers 404")
-	if err := drive.InsertMedia(image, true, true); err == nil || !strings.Contains(err.Error(), "404") || computer.image != "" {
+	inserting := schemas.VirtualMediaInsertMediaParameters{Image: image, Inserted: gofish.ToRef(true), WriteProtected: gofish.ToRef(true)}
+	if _, err := drive.InsertMedia(&inserting); err == nil || !strings.Contains(err.Error(), "404") || computer.image != "" {
 		t.Errorf("an image that cannot be read: %v", err)
 	}
 	computer.unreadable = nil
-	if err := drive.InsertMediaConfig(redfish.VirtualMediaConfig{Image: image, Inserted: true, WriteProtected: true, TransferMethod: redfish.StreamTransferMethod,
-		TransferProtocolType: redfish.HTTPTransferProtocolType, MediaType: redfish.CDMediaType}); err != nil {
+	inserting.TransferMethod, inserting.TransferProtocolType = gofish.ToRef(schemas.StreamTransferMethod), gofish.ToRef(schemas.HTTPTransferProtocolType)
+	inserting.MediaType = schemas.CDVirtualMediaType
+	if _, err := drive.InsertMedia(&inserting); err != nil {
 		t.Fatal(err)
 	}
-	drive, err = redfish.GetVirtualMedia(c, cdPath)
-	if err != nil || !drive.Inserted || drive.Image != image || drive.ConnectedVia != redfish.URIConnectedVia || b.Inserted() != image {
+	drive, err = schemas.GetVirtualMedia(c, cdPath)
+	if err != nil || !gofish.Deref(drive.Inserted) || drive.Image != image || drive.ConnectedVia != schemas.URIConnectedVia || b.Inserted() != image {
 		t.Errorf("drive %+v, %v", drive, err)
 	}
 	refuses(t, b, "POST", cdPath+"/Actions/VirtualMedia.InsertMedia", `{"Image":"http://x/b.iso"}`, 409, "eject it first")
@@ -35,7 +38,7 @@ func TestMediaDrive(t *testing.T) {
 		t.Errorf("a medium that the start did not find: %v", got)
 	}
 	computer.found = nil
-	if err := drive.EjectMedia(); err != nil || computer.image != "" {
+	if _, err := drive.EjectMedia(); err != nil || computer.image != "" {
 		t.Errorf("eject: %v, image %q", err, computer.image)
 	}
 }

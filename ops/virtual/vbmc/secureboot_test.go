@@ -12,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 func TestSecureBoot(t *testing.T) {
@@ -24,8 +24,8 @@ func TestSecureBoot(t *testing.T) {
 	refuses(t, b, "PATCH", secureBootPath, `{"SecureBootEnable":true}`, 400, "SecureBootEnable", "there is no platform key")
 	refuses(t, b, "PATCH", secureBootPath, `{"SecureBootMode":"UserMode"}`, 400, "SecureBootMode is a read-only")
 	refuses(t, b, "PATCH", secureBootPath, `{"SecureBootEnable":"yes"}`, 400, "SecureBootEnable")
-	for _, kind := range []redfish.ResetKeysType{redfish.DeletePKResetKeysType, redfish.DeleteAllKeysResetKeysType, redfish.ResetAllKeysToDefaultResetKeysType} {
-		if err := state.ResetKeys(kind); err != nil {
+	for _, kind := range []schemas.ResetKeysType{schemas.DeletePKResetKeysType, schemas.DeleteAllKeysResetKeysType, schemas.ResetAllKeysToDefaultResetKeysType} {
+		if _, err := state.ResetKeys(kind); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestSecureBootDatabases(t *testing.T) {
 	if w.Code != http.StatusCreated || w.Header().Get("Location") != databasesPath+"/db/Certificates/1" || len(computer.certificates["db"]) != 1 {
 		t.Fatalf("adding a certificate: %d %s", w.Code, w.Body)
 	}
-	database, err := redfish.GetSecureBootDatabase(c, databasesPath+"/db")
+	database, err := schemas.GetSecureBootDatabase(c, databasesPath+"/db")
 	if err != nil || database.DatabaseID != "" && database.DatabaseID != "db" {
 		t.Fatalf("database %+v, %v", database, err)
 	}

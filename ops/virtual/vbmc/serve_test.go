@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 // Two BMCs behind one listener, told apart by their addresses; both share a
@@ -75,7 +75,7 @@ func TestManyBMCsOnOneListener(t *testing.T) {
 	if err != nil || len(systems) != 1 || systems[0].HostName != "127.0.0.12" {
 		t.Fatalf("systems %v, %v", systems, err)
 	}
-	if err := systems[0].Reset(redfish.OnResetType); err != nil {
+	if _, err := systems[0].Reset(schemas.OnResetType); err != nil {
 		t.Fatal(err)
 	}
 	if computers["127.0.0.11"].On() || !computers["127.0.0.12"].On() {

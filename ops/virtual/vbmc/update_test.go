@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -61,7 +61,17 @@ func orderUpdate(t *testing.T, c *gofish.APIClient, uri string) error {
 	if err != nil {
 		return err
 	}
-	return s.SimpleUpdate(&redfish.SimpleUpdateParameters{ImageURI: uri, TransferProtocol: redfish.HTTPTransferProtocolType})
+	_, err = s.SimpleUpdate(&schemas.UpdateServiceSimpleUpdateParameters{ImageURI: uri, TransferProtocol: schemas.HTTPTransferProtocolType})
+	return err
+}
+
+// tasksOf are the tasks that a BMC shows.
+func tasksOf(c *gofish.APIClient) ([]*schemas.Task, error) {
+	s, err := c.Service.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	return s.Tasks()
 }
 
 // listed are the versions of the firmware list.
@@ -71,7 +81,7 @@ func listed(t *testing.T, c *gofish.APIClient) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := s.FirmwareInventories()
+	list, err := s.FirmwareInventory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +139,8 @@ func TestTheBMCRestartsWithItsNewFirmware(t *testing.T) {
 	if took := time.Since(broke); took < away/2 {
 		t.Errorf("it was away for %s", took)
 	}
-	var denied *redfish.Manager
-	if denied, err = redfish.GetManager(c, managerPath); err == nil || !strings.Contains(err.Error(), "401") {
+	var denied *schemas.Manager
+	if denied, err = schemas.GetManager(c, managerPath); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("the session of before: %+v, %v", denied, err)
 	}
 	c, err = gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true})
@@ -141,7 +151,7 @@ func TestTheBMCRestartsWithItsNewFirmware(t *testing.T) {
 	if got := listed(t, c); got != "BIOS 1.0.0, BMC 2.0.0" || fetched() != 1 || !slices.Equal(b.Flashes(), []Flash{{BMCFirmware, "2.0.0"}}) {
 		t.Errorf("it lists %s; the file was fetched %d times; written was %v", got, fetched(), b.Flashes())
 	}
-	if tasks, err := c.Service.Tasks(); err != nil || len(tasks) != 0 {
+	if tasks, err := tasksOf(c); err != nil || len(tasks) != 0 {
 		t.Errorf("it knows tasks from before its start: %v, %v", tasks, err)
 	}
 	for _, w := range b.Journal.Writes() {
@@ -173,8 +183,8 @@ func TestBIOSFirmwareWaitsForTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, 10*time.Second, "the task is pending", func() bool {
-		list, err := c.Service.Tasks()
-		return err == nil && len(list) == 1 && list[0].TaskState == redfish.PendingTaskState
+		list, err := tasksOf(c)
+		return err == nil && len(list) == 1 && list[0].TaskState == schemas.PendingTaskState
 	})
 	if err := orderUpdate(t, c, at("bios")); err == nil || !strings.Contains(err.Error(), "409") {
 		t.Errorf("a second order: %v, want 409", err)
@@ -190,8 +200,8 @@ func TestBIOSFirmwareWaitsForTheMachine(t *testing.T) {
 	if err := computer.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := redfish.GetComputerSystem(c, systemPath)
-	if err != nil || s.BIOSVersion != "3.1" || fetched() != 1 || !slices.Equal(b.Flashes(), []Flash{{BIOSFirmware, "3.1"}}) {
+	s, err := schemas.GetComputerSystem(c, systemPath)
+	if err != nil || s.BiosVersion != "3.1" || fetched() != 1 || !slices.Equal(b.Flashes(), []Flash{{BIOSFirmware, "3.1"}}) {
 		t.Errorf("after it %+v, %v; fetched %d times; written was %v", s, err, fetched(), b.Flashes())
 	}
 	if err := orderUpdate(t, c, at("bios")); err != nil {
@@ -212,8 +222,8 @@ func TestFirmwareThatIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		within(t, 10*time.Second, file+" fails", func() bool {
-			list, err := c.Service.Tasks()
-			return err == nil && !slices.ContainsFunc(list, func(k *redfish.Task) bool { return k.TaskState != redfish.ExceptionTaskState })
+			list, err := tasksOf(c)
+			return err == nil && !slices.ContainsFunc(list, func(k *schemas.Task) bool { return k.TaskState != schemas.ExceptionTaskState })
 		})
 	}
 	for _, uri := range []string{"", "ftp://host/file", "file", "tftp://host/bmc"} {
@@ -221,7 +231,7 @@ func TestFirmwareThatIsNotTaken(t *testing.T) {
 			t.Errorf("%q: %v, want 400", uri, err)
 		}
 	}
-	if list, err := c.Service.Tasks(); err != nil || len(list) != 6 || len(b.Flashes()) != 0 || b.version(BMCFirmware) != firstVersion {
+	if list, err := tasksOf(c); err != nil || len(list) != 6 || len(b.Flashes()) != 0 || b.version(BMCFirmware) != firstVersion {
 		t.Errorf("%d tasks, %v; written was %v", len(list), err, b.Flashes())
 	}
 }

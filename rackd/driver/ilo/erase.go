@@ -112,7 +112,7 @@ func arrays(turn *redfish.Turn) (list []array, err error) {
 			}
 		}
 	}
-	if err := turn.Read(turn.System.ODataID, &system); err != nil {
+	if err := turn.Read(turn.System.Path, &system); err != nil {
 		return nil, err
 	}
 	hpe := system.Oem.Hpe

@@ -34,7 +34,7 @@ func Capabilities(t *redfish.Turn) map[string]string {
 		put("iscsi_boot", "true")
 	}
 	var secure struct{ SecureBoot redfish.Link }
-	if err := t.Read(t.System.ODataID, &secure); err == nil && secure.SecureBoot.Path != "" {
+	if err := t.Read(t.System.Path, &secure); err == nil && secure.SecureBoot.Path != "" {
 		if err := t.Read(secure.SecureBoot.Path, &struct{}{}); err == nil {
 			put("secure_boot", "true")
 		}

@@ -86,7 +86,7 @@ type bios struct {
 // biosOf reads the BIOS of a turn's machine.
 func biosOf(t *redfish.Turn) (b bios, err error) {
 	var system struct{ Bios redfish.Link }
-	if err := t.Read(t.System.ODataID, &system); err != nil {
+	if err := t.Read(t.System.Path, &system); err != nil {
 		return b, err
 	}
 	if system.Bios.Path == "" {
@@ -348,7 +348,7 @@ func (m Management) SupportedBootDevices(ctx context.Context, n *node.Document) 
 	}
 	err = m.Turn(ctx, nil, n, "list the boot devices", func(t *redfish.Turn) error {
 		var b bootTarget
-		if err := t.Read(t.System.ODataID, &b); err != nil {
+		if err := t.Read(t.System.Path, &b); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(b.Boot.Devices, func(d string) bool { return strings.Contains(d, "iSCSI") }) {
@@ -362,7 +362,7 @@ func (m Management) SupportedBootDevices(ctx context.Context, n *node.Document) 
 // BootDevice implements driver.Management.
 func (m Management) BootDevice(ctx context.Context, n *node.Document) (ask.BootDevice, error) {
 	var b bootTarget
-	err := m.Turn(ctx, nil, n, "read the boot device", func(t *redfish.Turn) error { return t.Read(t.System.ODataID, &b) })
+	err := m.Turn(ctx, nil, n, "read the boot device", func(t *redfish.Turn) error { return t.Read(t.System.Path, &b) })
 	if err != nil {
 		return ask.BootDevice{}, err
 	}
@@ -385,7 +385,7 @@ func (m Management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.D
 	}
 	return m.Turn(ctx, f, n, "set the boot device to iscsiboot", func(t *redfish.Turn) error {
 		var b bootTarget
-		if err := t.Read(t.System.ODataID, &b); err != nil {
+		if err := t.Read(t.System.Path, &b); err != nil {
 			return err
 		}
 		if b.iscsi() && b.Boot.Enabled == enabled {
@@ -397,15 +397,15 @@ func (m Management) SetBootDevice(ctx context.Context, f driver.Fence, n *node.D
 		}
 		// The device comes first: an override with no device is refused.
 		if b.Boot.Override != b.Boot.Devices[at] {
-			if _, err := t.Change(t.System.ODataID, map[string]any{"Boot": map[string]any{"UefiTargetBootSourceOverride": b.Boot.Devices[at]}}); err != nil {
+			if _, err := t.Change(t.System.Path, map[string]any{"Boot": map[string]any{"UefiTargetBootSourceOverride": b.Boot.Devices[at]}}); err != nil {
 				return err
 			}
 		}
-		if _, err := t.Change(t.System.ODataID, map[string]any{"Boot": map[string]any{"BootSourceOverrideTarget": "UefiTarget", "BootSourceOverrideEnabled": enabled}}); err != nil {
+		if _, err := t.Change(t.System.Path, map[string]any{"Boot": map[string]any{"BootSourceOverrideTarget": "UefiTarget", "BootSourceOverrideEnabled": enabled}}); err != nil {
 			return err
 		}
 		var now bootTarget
-		if err := t.Read(t.System.ODataID, &now); err != nil {
+		if err := t.Read(t.System.Path, &now); err != nil {
 			return fmt.Errorf("read the boot device back: %w", err)
 		}
 		if !now.iscsi() || now.Boot.Enabled != enabled {

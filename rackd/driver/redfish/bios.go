@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -48,7 +47,7 @@ type biosResource struct {
 
 // Settings implements driver.BIOS.
 func (b BIOS) Settings(ctx context.Context, n *node.Document) (list []hardware.Setting, err error) {
-	err = b.change(ctx, nil, n, "read the BIOS settings", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = b.change(ctx, nil, n, "read the BIOS settings", func(s *System, c *gofish.APIClient) error {
 		r, err := biosOf(c, s)
 		if err != nil {
 			return err
@@ -64,9 +63,9 @@ func (b BIOS) Settings(ctx context.Context, n *node.Document) (list []hardware.S
 }
 
 // biosOf reads the system's Bios and its settings object.
-func biosOf(c *gofish.APIClient, s *redfish.ComputerSystem) (r biosResource, err error) {
+func biosOf(c *gofish.APIClient, s *System) (r biosResource, err error) {
 	var system struct{ Bios ref }
-	if err := json.Unmarshal(s.RawData, &system); err != nil || system.Bios.Path == "" {
+	if err := json.Unmarshal(s.raw, &system); err != nil || system.Bios.Path == "" {
 		return r, fmt.Errorf("it shows no BIOS settings: %w", driver.ErrUnsupported)
 	}
 	if err := fetch(c, system.Bios.Path, &r); err != nil {

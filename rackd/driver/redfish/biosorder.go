@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -186,7 +186,7 @@ func (b BIOS) order(ctx context.Context, t *driver.Task, h *configuring, o biosO
 }
 
 // look reads the settings with what the registry says of them.
-func (b BIOS) look(bs *session, a account, c *gofish.APIClient) (s *redfish.ComputerSystem, r biosResource, known map[string]attribute, err error) {
+func (b BIOS) look(bs *session, a account, c *gofish.APIClient) (s *System, r biosResource, known map[string]attribute, err error) {
 	if s, err = bs.system(c, a); err == nil {
 		r, err = biosOf(c, s)
 	}
@@ -203,7 +203,7 @@ func (b BIOS) verify(ctx context.Context, t *driver.Task, h *configuring, o bios
 	started, clean := false, account{}.clean
 	err := b.pool.with(ctx, nil, t.Node, o.doing(), func(bs *session, a account, c *gofish.APIClient) (err error) {
 		clean = a.clean
-		var s *redfish.ComputerSystem
+		var s *System
 		s, r, known, err = b.look(bs, a, c)
 		if err == nil {
 			started = slices.Contains(afterFirmware, s.BootProgress.LastState)
@@ -261,4 +261,4 @@ func (b BIOS) shown(t *driver.Task, said string) progress {
 }
 
 // afterFirmware are the states of a start in which the firmware has ended.
-var afterFirmware = []redfish.BootProgressTypes{redfish.OSBootStartedBootProgressTypes, redfish.OSRunningBootProgressTypes}
+var afterFirmware = []schemas.BootProgressTypes{schemas.OSBootStartedBootProgressTypes, schemas.OSRunningBootProgressTypes}

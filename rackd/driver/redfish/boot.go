@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -19,9 +19,9 @@ import (
 
 // override is a boot override: as it is shown, or as it is to be. What is empty is not told.
 type override struct {
-	BootSourceOverrideTarget  redfish.BootSourceOverrideTarget  `json:",omitempty"`
-	BootSourceOverrideEnabled redfish.BootSourceOverrideEnabled `json:",omitempty"`
-	BootSourceOverrideMode    redfish.BootSourceOverrideMode    `json:",omitempty"`
+	BootSourceOverrideTarget  schemas.BootSource                `json:",omitempty"`
+	BootSourceOverrideEnabled schemas.BootSourceOverrideEnabled `json:",omitempty"`
+	BootSourceOverrideMode    schemas.BootSourceOverrideMode    `json:",omitempty"`
 	// HTTPBootURI that is shown as null is none: the firmware takes what DHCP says. One that is wanted as nil stays as it is.
 	HTTPBootURI *string `json:"HttpBootUri"`
 }
@@ -67,16 +67,16 @@ func (d *Driver) setBoot(ctx context.Context, f driver.Fence, n *node.Document, 
 		}
 		again := ""
 		if persistent && canContinue(s) {
-			want.BootSourceOverrideEnabled = redfish.ContinuousBootSourceOverrideEnabled
+			want.BootSourceOverrideEnabled = schemas.ContinuousBootSourceOverrideEnabled
 		} else if persistent {
 			again = string(device)
 		}
 		shown, err := writeBoot(ctx, b, a, c, s, want)
 		if persistent && again == "" && status(err) == http.StatusBadRequest {
-			want.BootSourceOverrideEnabled = redfish.OnceBootSourceOverrideEnabled
+			want.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
 			shown, err = writeBoot(ctx, b, a, c, s, want)
 		}
-		if persistent && shown == redfish.OnceBootSourceOverrideEnabled {
+		if persistent && shown == schemas.OnceBootSourceOverrideEnabled {
 			again = string(device)
 		}
 		if err == nil {
@@ -87,17 +87,17 @@ func (d *Driver) setBoot(ctx context.Context, f driver.Fence, n *node.Document, 
 }
 
 // canContinue reports whether the BMC may know an override for good.
-func canContinue(s *redfish.ComputerSystem) bool {
-	list := allowed[redfish.BootSourceOverrideEnabled](s, "BootSourceOverrideEnabled")
-	return list == nil || slices.Contains(list, redfish.ContinuousBootSourceOverrideEnabled)
+func canContinue(s *System) bool {
+	list := allowed[schemas.BootSourceOverrideEnabled](s, "BootSourceOverrideEnabled")
+	return list == nil || slices.Contains(list, schemas.ContinuousBootSourceOverrideEnabled)
 }
 
 // overrideFor is the override for one boot from the device, in the node's boot mode.
-func overrideFor(c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Document, device driver.BootDevice, uri string) (want override, err error) {
-	want.BootSourceOverrideEnabled = redfish.OnceBootSourceOverrideEnabled
+func overrideFor(c *gofish.APIClient, s *System, n *node.Document, device driver.BootDevice, uri string) (want override, err error) {
+	want.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
 	want.BootSourceOverrideMode = modes[n.BootMode()]
 	if device == "uefihttp" {
-		want.BootSourceOverrideMode = redfish.UEFIBootSourceOverrideMode
+		want.BootSourceOverrideMode = schemas.UEFIBootSourceOverrideMode
 		want.HTTPBootURI = &uri
 	}
 	want.BootSourceOverrideTarget, err = targetFor(s, makerOf(c, s), device)
@@ -105,9 +105,9 @@ func overrideFor(c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Documen
 }
 
 // targetFor is what the BMC calls a boot device.
-func targetFor(s *redfish.ComputerSystem, m maker, device driver.BootDevice) (redfish.BootSourceOverrideTarget, error) {
+func targetFor(s *System, m maker, device driver.BootDevice) (schemas.BootSource, error) {
 	names := bootTargets[string(device)]
-	known := allowed[redfish.BootSourceOverrideTarget](s, "BootSourceOverrideTarget")
+	known := allowed[schemas.BootSource](s, "BootSourceOverrideTarget")
 	if known == nil {
 		return names[0], nil
 	}
@@ -123,15 +123,15 @@ func targetFor(s *redfish.ComputerSystem, m maker, device driver.BootDevice) (re
 }
 
 // bootOf reads where a system has its override, and the override.
-func bootOf(c *gofish.APIClient, s *redfish.ComputerSystem) (p bootPlace, err error) {
+func bootOf(c *gofish.APIClient, s *System) (p bootPlace, err error) {
 	var system struct {
 		Boot     override
 		Settings struct{ SettingsObject ref } `json:"@Redfish.Settings"`
 	}
-	if err := json.Unmarshal(s.RawData, &system); err != nil {
+	if err := json.Unmarshal(s.raw, &system); err != nil {
 		return p, fmt.Errorf("its system cannot be read: %w", err)
 	}
-	p = bootPlace{path: s.ODataID, now: system.Boot}
+	p = bootPlace{path: s.Path, now: system.Boot}
 	if p.settings = system.Settings.SettingsObject.Path; p.settings == "" {
 		return p, nil
 	}
@@ -228,13 +228,13 @@ var bootLook = time.Second
 
 // writeBoot brings the override to what is wanted, and reads it back. It returns for how long the BMC then shows it: some take
 // an override for one boot for good, and some the other way round.
-func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, want override) (redfish.BootSourceOverrideEnabled, error) {
+func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, s *System, want override) (schemas.BootSourceOverrideEnabled, error) {
 	p, err := bootOf(c, s)
 	if err != nil {
 		return "", err
 	}
 	// A settings object may go on showing an override for one boot that the machine has used up.
-	usedUp := p.settings != "" && want.BootSourceOverrideEnabled == redfish.OnceBootSourceOverrideEnabled
+	usedUp := p.settings != "" && want.BootSourceOverrideEnabled == schemas.OnceBootSourceOverrideEnabled
 	if p.differs(want) == "" && !usedUp {
 		return p.now.BootSourceOverrideEnabled, nil
 	}
@@ -256,7 +256,7 @@ func writeBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 }
 
 // awaitBoot waits until the BMC shows the override.
-func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, want override) (redfish.BootSourceOverrideEnabled, error) {
+func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, want override) (schemas.BootSourceOverrideEnabled, error) {
 	differs := ""
 	for look := range looksAtBoot {
 		if look > 0 {
@@ -273,7 +273,7 @@ func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 			return "", fmt.Errorf("read the boot override back: %w", err)
 		}
 		is := p.now.BootSourceOverrideEnabled
-		if is == redfish.OnceBootSourceOverrideEnabled || is == redfish.ContinuousBootSourceOverrideEnabled {
+		if is == schemas.OnceBootSourceOverrideEnabled || is == schemas.ContinuousBootSourceOverrideEnabled {
 			p.now.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled // for how long is told, and no error
 		}
 		if differs = p.differs(want); differs == "" {
@@ -286,7 +286,7 @@ func awaitBoot(ctx context.Context, b *session, a account, c *gofish.APIClient, 
 
 // bootAgain gives a machine whose BMC knows no override for good the override for its next start. What fails stops no
 // start: the machine's own order of devices then decides.
-func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish.APIClient, s *redfish.ComputerSystem, n *node.Document) error {
+func (d *Driver) bootAgain(ctx context.Context, b *session, a account, c *gofish.APIClient, s *System, n *node.Document) error {
 	device := d.again.Of(n).BootDevice
 	if device == "" {
 		return nil

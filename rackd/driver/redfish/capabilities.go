@@ -20,7 +20,7 @@ func Capabilities(t *Turn) map[string]string {
 // bootsByISCSI reports whether a function of the machine's first network adapters takes an iSCSI target.
 func bootsByISCSI(t *Turn) (bool, error) {
 	var p parts
-	if err := t.Read(t.System.ODataID, &p); err != nil {
+	if err := t.Read(t.System.Path, &p); err != nil {
 		return false, err
 	}
 	v := &survey{c: t.c}

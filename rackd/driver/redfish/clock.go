@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -18,7 +17,7 @@ const clockOff = 2 * time.Second
 
 // Clock implements driver.Clock.
 func (d *Driver) Clock(ctx context.Context, n *node.Document) (at time.Time, err error) {
-	err = d.change(ctx, nil, n, "read the clock", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "read the clock", func(s *System, c *gofish.APIClient) error {
 		m, err := managerOf(c, s)
 		if err == nil {
 			at, err = m.clock()
@@ -31,7 +30,7 @@ func (d *Driver) Clock(ctx context.Context, n *node.Document) (at time.Time, err
 // SetClock implements driver.Clock. A clock that is right, in the offset that is asked for, is left alone.
 func (d *Driver) SetClock(ctx context.Context, f driver.Fence, n *node.Document, at time.Time, offset string) error {
 	read := time.Now()
-	return d.change(ctx, f, n, "set the clock", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "set the clock", func(s *System, c *gofish.APIClient) error {
 		m, err := managerOf(c, s)
 		if err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -240,9 +239,9 @@ type partChassis struct {
 }
 
 // read reads all parts of the system.
-func (v *partSurvey) read(s *redfish.ComputerSystem) error {
+func (v *partSurvey) read(s *System) error {
 	var p parts
-	if err := json.Unmarshal(s.RawData, &p); err != nil {
+	if err := json.Unmarshal(s.raw, &p); err != nil {
 		return fmt.Errorf("its system cannot be read: %w", err)
 	}
 	if err := errors.Join(v.inChassis(s, p), v.drives(p)); err != nil {
@@ -254,7 +253,7 @@ func (v *partSurvey) read(s *redfish.ComputerSystem) error {
 // inChassis reads network adapters and power supplies. Adapters may be in any chassis that lies around the system's, or in them, as those
 // whose ports are found (survey.adapters). A power supply of a chassis around it may be other machines' as well: it is read where the
 // chassis names this system alone.
-func (v *partSurvey) inChassis(s *redfish.ComputerSystem, p parts) error {
+func (v *partSurvey) inChassis(s *System, p parts) error {
 	type place struct {
 		ref
 		around bool
@@ -285,7 +284,7 @@ func (v *partSurvey) inChassis(s *redfish.ComputerSystem, p parts) error {
 			return err
 		}
 		of := k.Links.ComputerSystems
-		ours := slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.ODataID) })
+		ours := slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.Path) })
 		if !there || len(of) > 0 && !ours {
 			continue
 		}
@@ -430,7 +429,7 @@ func (v *partSurvey) name() {
 }
 
 // partsOf reads the parts of a system.
-func partsOf(c *gofish.APIClient, s *redfish.ComputerSystem) (*partSurvey, error) {
+func partsOf(c *gofish.APIClient, s *System) (*partSurvey, error) {
 	v := newPartSurvey(c)
 	if err := v.read(s); err != nil {
 		return nil, err

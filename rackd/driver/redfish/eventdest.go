@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -25,8 +24,8 @@ type eventService struct {
 	Subscriptions             ref
 }
 
-// eventsOf reads the BMC's event service.
-func eventsOf(c *gofish.APIClient) (s eventService, err error) {
+// eventServiceOf reads the BMC's event service.
+func eventServiceOf(c *gofish.APIClient) (s eventService, err error) {
 	var root struct{ EventService ref }
 	if err := fetch(c, "/redfish/v1/", &root); err != nil {
 		return s, err
@@ -34,7 +33,12 @@ func eventsOf(c *gofish.APIClient) (s eventService, err error) {
 	if root.EventService.Path == "" {
 		return s, fmt.Errorf("it has no event service: %w", driver.ErrUnsupported)
 	}
-	if err := fetch(c, root.EventService.Path, &s); err != nil {
+	return s, fetch(c, root.EventService.Path, &s)
+}
+
+// eventsOf is the BMC's event service, which is switched on.
+func eventsOf(c *gofish.APIClient) (s eventService, err error) {
+	if s, err = eventServiceOf(c); err != nil {
 		return s, err
 	}
 	if s.ServiceEnabled != nil && !*s.ServiceEnabled {
@@ -122,7 +126,7 @@ func (d *Driver) SendEvents(ctx context.Context, f driver.Fence, n *node.Documen
 
 // hide takes an address out of what a BMC says of a request that it refuses.
 func hide(err error, address string) {
-	refused, is := errors.AsType[*common.Error](err)
+	refused, is := refusal(err)
 	if !is || address == "" {
 		return
 	}

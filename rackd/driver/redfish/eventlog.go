@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -52,13 +51,13 @@ func (l logService) rank() int {
 }
 
 // eventLog finds the log of the hardware's events: among those of the system, else of its manager.
-func eventLog(c *gofish.APIClient, s *redfish.ComputerSystem) (best logService, err error) {
+func eventLog(c *gofish.APIClient, s *System) (best logService, err error) {
 	m, err := managerOf(c, s)
 	if err != nil && !errors.Is(err, driver.ErrUnsupported) {
 		return best, err
 	}
 	least := -1
-	for _, owner := range []string{s.ODataID, m.Path} {
+	for _, owner := range []string{s.Path, m.Path} {
 		if owner == "" || least >= 0 {
 			continue
 		}
@@ -178,7 +177,7 @@ func (m logMark) text() string {
 
 // LogEnd implements driver.EventLog.
 func (d *Driver) LogEnd(ctx context.Context, n *node.Document) (mark string, err error) {
-	err = d.change(ctx, nil, n, "read the end of the event log", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "read the end of the event log", func(s *System, c *gofish.APIClient) error {
 		l, err := eventLog(c, s)
 		if err != nil {
 			return err
@@ -195,7 +194,7 @@ func (d *Driver) LogEnd(ctx context.Context, n *node.Document) (mark string, err
 func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string) (entries []driver.LogEntry, mark string, err error) {
 	var was logMark
 	_ = json.Unmarshal([]byte(after), &was) // else all that there is comes after it
-	err = d.change(ctx, nil, n, "read the event log", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "read the event log", func(s *System, c *gofish.APIClient) error {
 		l, err := eventLog(c, s)
 		if err != nil {
 			return err
@@ -234,7 +233,7 @@ func severityOf(said string) string {
 
 // ClearLog implements driver.EventLog.
 func (d *Driver) ClearLog(ctx context.Context, f driver.Fence, n *node.Document) error {
-	return d.change(ctx, f, n, "clear the event log", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "clear the event log", func(s *System, c *gofish.APIClient) error {
 		l, err := eventLog(c, s)
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -27,7 +27,7 @@ func explain(n *node.Document, a account, doing string, write bool, err error) e
 
 // failureOf sorts a refusal; nil: err is none.
 func failureOf(err error, write bool) *bmc.Failure {
-	refused, is := errors.AsType[*common.Error](err)
+	refused, is := refusal(err)
 	if !is || refused.HTTPReturnedStatusCode == 0 {
 		return nil
 	}
@@ -49,16 +49,8 @@ func classOf(err error) bmc.Class {
 	return bmc.Refused
 }
 
-// status is the HTTP status of a refusal, 0 when err is none.
-func status(err error) int {
-	if refused, ok := errors.AsType[*common.Error](err); ok {
-		return refused.HTTPReturnedStatusCode
-	}
-	return 0
-}
-
 // message is the most telling text of a Redfish error.
-func message(e *common.Error) string {
+func message(e *schemas.Error) string {
 	for _, info := range e.ExtendedInfos {
 		if info.Message != "" {
 			return strings.TrimSpace(info.Message + " " + info.Resolution)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -53,7 +53,7 @@ func (o found) components() (list []hardware.Component) {
 
 // found reads what the machine shows. It is an ErrUnsupported where that is nothing.
 func (f Firmware) found(ctx context.Context, n *node.Document) (o found, err error) {
-	err = f.change(ctx, nil, n, "read the firmware's versions", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = f.change(ctx, nil, n, "read the firmware's versions", func(s *System, c *gofish.APIClient) error {
 		o = found{}
 		if o.system, err = versions(s); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (f Firmware) found(ctx context.Context, n *node.Document) (o found, err err
 		if err != nil {
 			return err
 		}
-		o.parts, o.cut, o.off = v.list, v.cut, s.PowerState == redfish.OffPowerState
+		o.parts, o.cut, o.off = v.list, v.cut, s.PowerState == schemas.OffPowerState
 		if len(o.components()) == 0 {
 			return fmt.Errorf("it reports the version of neither BIOS nor BMC, and of no part: %w", driver.ErrUnsupported)
 		}
@@ -72,7 +72,7 @@ func (f Firmware) found(ctx context.Context, n *node.Document) (o found, err err
 }
 
 // versions are those that the system tells.
-func versions(s *redfish.ComputerSystem) (list []hardware.Component, err error) {
+func versions(s *System) (list []hardware.Component, err error) {
 	if s.BIOSVersion != "" {
 		list = append(list, hardware.Component{Name: "bios", Current: s.BIOSVersion, Vendor: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber})
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -111,9 +110,9 @@ type picture struct {
 }
 
 // rfbOf is the path of the WebSocket by which a BMC gives a system's graphical console. An error says what there is instead.
-func rfbOf(c *gofish.APIClient, s *redfish.ComputerSystem) (string, error) {
+func rfbOf(c *gofish.APIClient, s *System) (string, error) {
 	var system struct{ GraphicalConsole *picture }
-	if err := json.Unmarshal(s.RawData, &system); err != nil {
+	if err := json.Unmarshal(s.raw, &system); err != nil {
 		return "", fmt.Errorf("its system cannot be read: %w", err)
 	}
 	m, err := managerOf(c, s)

@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -192,7 +191,7 @@ func TestEjectImage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			system, err := redfish.GetComputerSystem(api, "/redfish/v1/Systems/1")
+			system, err := readSystem(api, "/redfish/v1/Systems/1")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,8 +7,7 @@ import (
 	"slices"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -16,19 +15,19 @@ import (
 )
 
 // lights pairs the states of an indicator.
-var lights = map[string]common.IndicatorLED{
-	"on": common.LitIndicatorLED, "off": common.OffIndicatorLED, "blinking": common.BlinkingIndicatorLED, "unknown": common.UnknownIndicatorLED,
+var lights = map[string]schemas.IndicatorLED{
+	"on": schemas.LitIndicatorLED, "off": schemas.OffIndicatorLED, "blinking": schemas.BlinkingIndicatorLED, "unknown": schemas.UnknownIndicatorLED,
 }
 
 // light is the system's light as its BMC shows it: IndicatorLED or, newer, LocationIndicatorActive, which knows on and off only.
 type light struct {
-	LED    *common.IndicatorLED `json:"IndicatorLED"`
-	Active *bool                `json:"LocationIndicatorActive"`
+	LED    *schemas.IndicatorLED `json:"IndicatorLED"`
+	Active *bool                 `json:"LocationIndicatorActive"`
 }
 
 // lightOf reads the light. ok is false for a system without one.
-func lightOf(s *redfish.ComputerSystem) (l light, ok bool) {
-	if json.Unmarshal(s.RawData, &l) != nil {
+func lightOf(s *System) (l light, ok bool) {
+	if json.Unmarshal(s.raw, &l) != nil {
 		return light{}, false
 	}
 	if l.LED != nil && *l.LED == "" {
@@ -82,7 +81,7 @@ func checkLED(n *node.Document, component, name string) error {
 
 // Indicators lists the system's light, if the BMC reports one.
 func (d *Driver) Indicators(ctx context.Context, n *node.Document) (list []hardware.Indicator, err error) {
-	err = d.read(ctx, n, "list the indicators", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "list the indicators", func(s *System) error {
 		if l, ok := lightOf(s); ok {
 			list = []hardware.Indicator{{Name: lightName, Component: lightComponent, States: l.states()}}
 		}
@@ -96,7 +95,7 @@ func (d *Driver) Indicator(ctx context.Context, n *node.Document, component, nam
 	if err := checkLED(n, component, name); err != nil {
 		return "", err
 	}
-	err = d.read(ctx, n, "read the indicator", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "read the indicator", func(s *System) error {
 		state = "unknown"
 		if l, ok := lightOf(s); ok {
 			state = l.state()
@@ -114,7 +113,7 @@ func (d *Driver) SetIndicator(ctx context.Context, f driver.Fence, n *node.Docum
 	if _, known := lights[state]; !known || state == "unknown" {
 		return fmt.Errorf("node %s: an indicator cannot be set to %q: %w", n.Label(), state, driver.ErrInvalid)
 	}
-	return d.change(ctx, f, n, "set the indicator to "+state, func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "set the indicator to "+state, func(s *System, c *gofish.APIClient) error {
 		l, ok := lightOf(s)
 		switch {
 		case !ok:
@@ -124,11 +123,11 @@ func (d *Driver) SetIndicator(ctx context.Context, f driver.Fence, n *node.Docum
 		case l.state() == state:
 			return nil
 		}
-		if _, err := patch(c, makerOf(c, s), s.ODataID, l.body(state)); err != nil {
+		if _, err := patch(c, makerOf(c, s), s.Path, l.body(state)); err != nil {
 			return err
 		}
 		return awaitSetting(ctx, "its indicator "+state, func() (bool, error) {
-			now, err := redfish.GetComputerSystem(c, s.ODataID)
+			now, err := readSystem(c, s.Path)
 			if err != nil {
 				return false, err
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -144,9 +143,9 @@ type parts struct {
 // inventory reads what the machine is made of, in the words in which ramdisks tell it, and the
 // size of the disk that an image would be written to (GiB, less one for partition tables; 0:
 // none of 4 GiB or more).
-func (v *survey) inventory(s *redfish.ComputerSystem) (found map[string]any, localGB int64, err error) {
+func (v *survey) inventory(s *System) (found map[string]any, localGB int64, err error) {
 	var p parts
-	if err := json.Unmarshal(s.RawData, &p); err != nil {
+	if err := json.Unmarshal(s.raw, &p); err != nil {
 		return nil, 0, fmt.Errorf("its system cannot be read: %w", err)
 	}
 	found = map[string]any{}

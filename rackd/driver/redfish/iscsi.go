@@ -88,7 +88,7 @@ func (f deviceFunction) target() (t driver.ISCSITarget, on bool) {
 // of the node's ports, or all where none of them is a port's.
 func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err error) {
 	var p parts
-	if err := t.Read(t.System.ODataID, &p); err != nil {
+	if err := t.Read(t.System.Path, &p); err != nil {
 		return nil, err
 	}
 	v := &survey{c: t.c}

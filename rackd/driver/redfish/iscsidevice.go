@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -40,7 +40,7 @@ func orderOf(t *Turn, n *node.Document) (o optionOrder, err error) {
 			BootOptions               ref
 		}
 	}
-	if err := t.Read(t.System.ODataID, &system); err != nil {
+	if err := t.Read(t.System.Path, &system); err != nil {
 		return o, err
 	}
 	o.order, o.override = system.Boot.BootOrder, system.Boot.BootSourceOverrideEnabled
@@ -134,7 +134,7 @@ func (d *Driver) setISCSIDevice(ctx context.Context, f driver.Fence, n *node.Doc
 		if o.override != "" && o.override != "Disabled" {
 			boot["BootSourceOverrideEnabled"] = "Disabled"
 		}
-		if _, err := t.Change(t.System.ODataID, map[string]any{"Boot": boot}); err != nil {
+		if _, err := t.Change(t.System.Path, map[string]any{"Boot": boot}); err != nil {
 			return err
 		}
 		now, err := orderOf(t, n)
@@ -169,7 +169,7 @@ func (d *Driver) iscsiDevice(ctx context.Context, n *node.Document) (found ask.B
 }
 
 // pastFirmware are the states of a start in which the firmware has initialized the machine.
-var pastFirmware = append([]redfish.BootProgressTypes{redfish.SystemHardwareInitializationCompleteBootProgressTypes, redfish.SetupEnteredBootProgressTypes}, afterFirmware...)
+var pastFirmware = append([]schemas.BootProgressTypes{schemas.SystemHardwareInitializationCompleteBootProgressTypes, schemas.SetupEnteredBootProgressTypes}, afterFirmware...)
 
 // Start implements driver.StartTeller. A state that is the vendor's own says nothing.
 func (d *Driver) Start(ctx context.Context, n *node.Document) (far driver.Start, err error) {
@@ -177,7 +177,7 @@ func (d *Driver) Start(ctx context.Context, n *node.Document) (far driver.Start,
 		switch last := t.System.BootProgress.LastState; {
 		case slices.Contains(pastFirmware, last):
 			far = driver.PastFirmware
-		case last != "" && last != redfish.OEMBootProgressTypes:
+		case last != "" && last != schemas.OEMBootProgressTypes:
 			far = driver.InFirmware
 		}
 		return nil

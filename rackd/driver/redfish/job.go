@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -32,7 +32,7 @@ const (
 )
 
 // unbegun are the states of tasks that may wait for a restart of the machine.
-var unbegun = []redfish.TaskState{redfish.NewTaskState, redfish.StartingTaskState, redfish.PendingTaskState, redfish.SuspendedTaskState}
+var unbegun = []schemas.TaskState{schemas.NewTaskState, schemas.StartingTaskState, schemas.PendingTaskState, schemas.SuspendedTaskState}
 
 // fetch reads a resource. gofish hides most of the links that are needed here.
 func fetch(c *gofish.APIClient, path string, into any) error {
@@ -124,7 +124,7 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *
 			return err
 		}
 		if code == http.StatusAccepted && task.TaskState == "" {
-			task.TaskState = string(redfish.NewTaskState) // more it does not say
+			task.TaskState = string(schemas.NewTaskState) // more it does not say
 		}
 		if o.Followed++; o.Followed > longest {
 			t.Record.Idle()
@@ -134,12 +134,12 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *
 		for _, m := range task.Messages {
 			said = append(said, m.Message)
 		}
-		switch state := redfish.TaskState(task.TaskState); {
-		case (state == redfish.CompletedTaskState || state == "") && task.TaskStatus != "Critical":
+		switch state := schemas.TaskState(task.TaskState); {
+		case (state == schemas.CompletedTaskState || state == "") && task.TaskStatus != "Critical":
 			is = done
 			t.Record.Idle()
 			return nil
-		case state == redfish.CompletedTaskState, state == "", state == redfish.ExceptionTaskState, state == redfish.KilledTaskState, state == redfish.CancelledTaskState:
+		case state == schemas.CompletedTaskState, state == "", state == schemas.ExceptionTaskState, state == schemas.KilledTaskState, state == schemas.CancelledTaskState:
 			t.Record.Idle()
 			return fmt.Errorf("its task %s ended as %s: %s", job, task.TaskState, strings.Join(said, " "))
 		}
@@ -150,7 +150,7 @@ func (d *Driver) job(ctx context.Context, t *driver.Task, doing, job string, o *
 		if len(said) > 0 {
 			far += fmt.Sprintf(", message %d: %s", len(said), a.clean(said[len(said)-1]))
 		}
-		if slices.Contains(unbegun, redfish.TaskState(task.TaskState)) && (task.PercentComplete == nil || *task.PercentComplete == 0) {
+		if slices.Contains(unbegun, schemas.TaskState(task.TaskState)) && (task.PercentComplete == nil || *task.PercentComplete == 0) {
 			is, err = o.stands(t, far)
 			return err
 		}

@@ -1,13 +1,12 @@
 package redfish
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -34,8 +33,8 @@ func (m Management) NamedSteps(*node.Document) []driver.Step {
 		return s
 	}
 	return []driver.Step{
-		with("reset_secure_boot_keys_to_default", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(redfish.ResetAllKeysToDefaultResetKeysType) }),
-		with("clear_secure_boot_keys", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(redfish.DeleteAllKeysResetKeysType) }),
+		with("reset_secure_boot_keys_to_default", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(schemas.ResetAllKeysToDefaultResetKeysType) }),
+		with("clear_secure_boot_keys", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(schemas.DeleteAllKeysResetKeysType) }),
 		with("enrol_secure_boot_certificates", driver.InClean|driver.InDeploy, func(s *driver.Step) {
 			s.Run, s.Check, s.Takes = m.enrolsKeys, checkEnrol, enrolArguments()
 		}),
@@ -52,12 +51,8 @@ func (m Management) NamedSteps(*node.Document) []driver.Step {
 }
 
 // managerOf is the BMC that manages a system, with what of it is read here.
-func managerOf(c *gofish.APIClient, s *redfish.ComputerSystem) (m manager, err error) {
-	var system struct{ Links struct{ ManagedBy []ref } }
-	if err := json.Unmarshal(s.RawData, &system); err != nil {
-		return m, fmt.Errorf("its system cannot be read: %w", err)
-	}
-	of := system.Links.ManagedBy
+func managerOf(c *gofish.APIClient, s *System) (m manager, err error) {
+	of := s.Links.ManagedBy
 	if len(of) == 0 {
 		if of, err = members(c, "/redfish/v1/Managers"); err != nil {
 			return m, err
@@ -75,7 +70,9 @@ func managerOf(c *gofish.APIClient, s *redfish.ComputerSystem) (m manager, err e
 type manager struct {
 	ref
 	DateTime, DateTimeLocalOffset, LastResetTime string
-	Model                                        string
+	Model, Manufacturer, SerialNumber            string
+	FirmwareVersion                              string
+	VirtualMedia                                 ref
 	Links                                        struct{ ManagerForServers []ref }
 	SerialConsole                                struct {
 		ServiceEnabled        *bool
@@ -93,7 +90,7 @@ type manager struct {
 
 // sole fails unless a system's machine is the only one that a BMC has. What the firmware is known to have at one path, and does not
 // tell of, is of one machine. Who may see that must not see another tenant's.
-func (m manager) sole(c *gofish.APIClient, s *redfish.ComputerSystem, path string) (err error) {
+func (m manager) sole(c *gofish.APIClient, s *System, path string) (err error) {
 	systems := m.Links.ManagerForServers
 	if len(systems) == 0 {
 		if systems, err = members(c, "/redfish/v1/Systems"); err != nil {

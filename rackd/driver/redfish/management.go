@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -14,15 +14,15 @@ import (
 )
 
 // modes pairs the boot modes.
-var modes = map[string]redfish.BootSourceOverrideMode{
-	"uefi": redfish.UEFIBootSourceOverrideMode,
-	"bios": redfish.LegacyBootSourceOverrideMode,
+var modes = map[string]schemas.BootSourceOverrideMode{
+	"uefi": schemas.UEFIBootSourceOverrideMode,
+	"bios": schemas.LegacyBootSourceOverrideMode,
 }
 
 // bootDevices are the boot devices that Redfish knows, in the order in which they are listed.
 var bootDevices = []driver.BootDevice{driver.BootPXE, driver.BootDisk, "cdrom", "bios", "floppy", "safe", "uefihttp"}
 
-func supported(s *redfish.ComputerSystem) (list []driver.BootDevice) {
+func supported(s *System) (list []driver.BootDevice) {
 	for _, d := range bootDevices {
 		if _, err := targetFor(s, maker{}, d); err == nil {
 			list = append(list, d)
@@ -32,7 +32,7 @@ func supported(s *redfish.ComputerSystem) (list []driver.BootDevice) {
 }
 
 // read runs look on the node's system.
-func (d *Driver) read(ctx context.Context, n *node.Document, doing string, look func(*redfish.ComputerSystem) error) error {
+func (d *Driver) read(ctx context.Context, n *node.Document, doing string, look func(*System) error) error {
 	return d.pool.with(ctx, nil, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
@@ -47,7 +47,7 @@ func (*Driver) LocatesBMC() {}
 
 // SupportedBootDevices lists the devices the BMC can be told to boot from.
 func (d *Driver) SupportedBootDevices(ctx context.Context, n *node.Document) (list []driver.BootDevice, err error) {
-	err = d.read(ctx, n, "list the boot devices", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "list the boot devices", func(s *System) error {
 		list = supported(s)
 		return nil
 	})
@@ -57,14 +57,14 @@ func (d *Driver) SupportedBootDevices(ctx context.Context, n *node.Document) (li
 // BootDevice reads the boot override; without one the device is empty. A device that is set again before each start is
 // one for good.
 func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.BootDevice, err error) {
-	err = d.change(ctx, nil, n, "read the boot device", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "read the boot device", func(s *System, c *gofish.APIClient) error {
 		p, err := bootOf(c, s)
 		if err != nil {
 			return err
 		}
 		kept := d.again.Of(n).BootDevice
-		persistent := p.now.BootSourceOverrideEnabled == redfish.ContinuousBootSourceOverrideEnabled
-		if !persistent && p.now.BootSourceOverrideEnabled != redfish.OnceBootSourceOverrideEnabled {
+		persistent := p.now.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled
+		if !persistent && p.now.BootSourceOverrideEnabled != schemas.OnceBootSourceOverrideEnabled {
 			if kept != "" {
 				persistent = true
 				found = ask.BootDevice{Device: kept, Persistent: &persistent}
@@ -87,7 +87,7 @@ func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.Bo
 
 // BootMode reads the mode of the boot override.
 func (d *Driver) BootMode(ctx context.Context, n *node.Document) (mode string, err error) {
-	err = d.read(ctx, n, "read the boot mode", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "read the boot mode", func(s *System) error {
 		for name, m := range modes {
 			if m == s.Boot.BootSourceOverrideMode {
 				mode = name

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -16,25 +16,25 @@ import (
 )
 
 // mediaTypes lists, for each type of the API, what BMCs call it.
-var mediaTypes = map[string][]redfish.VirtualMediaType{
-	"cdrom":  {redfish.CDMediaType, redfish.DVDMediaType},
-	"disk":   {redfish.USBStickMediaType},
-	"floppy": {redfish.FloppyMediaType},
+var mediaTypes = map[string][]schemas.VirtualMediaType{
+	"cdrom":  {schemas.CDVirtualMediaType, schemas.DVDVirtualMediaType},
+	"disk":   {schemas.USBStickVirtualMediaType},
+	"floppy": {schemas.FloppyVirtualMediaType},
 }
 
 // drives reads the virtual drives of a system: newer BMCs have them at the system,
 // older ones at its manager. Those of a manager of several machines are none of one machine. Which of them a drive belongs to
 // is not told, and another node's medium may be in it.
-func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualMedia, error) {
-	list, err := s.VirtualMedia()
+func drives(c *gofish.APIClient, s *System) ([]*virtualDrive, error) {
+	list, err := readDrives(c, s.VirtualMedia.Path)
 	if byPath(list); err != nil || len(list) > 0 {
-		return list, oneOf(err)
+		return list, err
 	}
 	managers, err := managersOf(s)
 	for _, m := range managers {
-		of, err := m.VirtualMedia()
+		of, err := readDrives(c, m.VirtualMedia.Path)
 		if err != nil {
-			return nil, oneOf(err)
+			return nil, err
 		}
 		if len(of) == 0 {
 			continue
@@ -44,7 +44,7 @@ func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualM
 			return nil, err
 		}
 		if len(others) > 0 {
-			return nil, fmt.Errorf("its virtual drives are those of manager %s, which has other machines too (%s): %w", m.ODataID, strings.Join(others, ", "), driver.ErrUnsupported)
+			return nil, fmt.Errorf("its virtual drives are those of manager %s, which has other machines too (%s): %w", m.Path, strings.Join(others, ", "), driver.ErrUnsupported)
 		}
 		byPath(of)
 		list = append(list, of...)
@@ -55,13 +55,13 @@ func drives(c *gofish.APIClient, s *redfish.ComputerSystem) ([]*redfish.VirtualM
 	return list, err
 }
 
-func serves(drive *redfish.VirtualMedia, mediaType string) bool {
-	return slices.ContainsFunc(mediaTypes[mediaType], func(t redfish.VirtualMediaType) bool { return slices.Contains(drive.MediaTypes, t) })
+func serves(drive *virtualDrive, mediaType string) bool {
+	return slices.ContainsFunc(mediaTypes[mediaType], func(t schemas.VirtualMediaType) bool { return slices.Contains(drive.MediaTypes, t) })
 }
 
 // Media lists the virtual drives.
 func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.Media, err error) {
-	err = d.change(ctx, nil, n, "list the virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "list the virtual media", func(s *System, c *gofish.APIClient) error {
 		found, err := drives(c, s)
 		for _, drive := range found {
 			m := hardware.Media{Inserted: drive.Inserted, Image: drive.Image, Types: []string{}}
@@ -79,17 +79,17 @@ func (d *Driver) Media(ctx context.Context, n *node.Document) (list []hardware.M
 // AttachMedia inserts the image into the first empty drive of that type. If none is empty, the first one's image makes room. It reads
 // back that the drive is full. An image that is in such a drive already is left there.
 func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType, url string) error {
-	return d.change(ctx, f, n, "attach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "attach virtual media", func(s *System, c *gofish.APIClient) error {
 		found, err := drives(c, s)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(found, func(drive *redfish.VirtualMedia) bool {
+		if slices.ContainsFunc(found, func(drive *virtualDrive) bool {
 			return serves(drive, mediaType) && drive.Inserted && drive.Image == url
 		}) {
 			return nil
 		}
-		slices.SortStableFunc(found, func(a, b *redfish.VirtualMedia) int { return cmp.Compare(full(a), full(b)) })
+		slices.SortStableFunc(found, func(a, b *virtualDrive) int { return cmp.Compare(full(a), full(b)) })
 		drive, err := pickDrive(c, found, mediaType, url)
 		if err != nil {
 			return err
@@ -105,14 +105,14 @@ func (d *Driver) AttachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 		if err := insertInto(c, makerOf(c, s), drive, url); err != nil {
 			return err
 		}
-		return awaitDrive(ctx, c, drive.ODataID, "to take the image", func(now *redfish.VirtualMedia) bool {
+		return awaitDrive(ctx, c, drive.Path, "to take the image", func(now *virtualDrive) bool {
 			return now.Image == url || now.Inserted && (before == "" || now.Image != before)
 		})
 	})
 }
 
 // full is 1 for a drive that holds a medium.
-func full(drive *redfish.VirtualMedia) int {
+func full(drive *virtualDrive) int {
 	if drive.Inserted {
 		return 1
 	}
@@ -121,7 +121,7 @@ func full(drive *redfish.VirtualMedia) int {
 
 // DetachMedia ejects what is in the drives of those types, and reads back that they are empty.
 func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Document, types []string) error {
-	return d.change(ctx, f, n, "detach virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "detach virtual media", func(s *System, c *gofish.APIClient) error {
 		found, err := drives(c, s)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 			if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
 				return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
 			}
-			if err := awaitDrive(ctx, c, drive.ODataID, "to eject", func(now *redfish.VirtualMedia) bool { return !now.Inserted }); err != nil {
+			if err := awaitDrive(ctx, c, drive.Path, "to eject", func(now *virtualDrive) bool { return !now.Inserted }); err != nil {
 				return err
 			}
 		}
@@ -147,12 +147,12 @@ func (d *Driver) DetachMedia(ctx context.Context, f driver.Fence, n *node.Docume
 
 // EjectImage ejects those images from drives of that type that are meant, and reads back.
 func (d *Driver) EjectImage(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, meant func(image string) bool) error {
-	return d.change(ctx, f, n, "eject virtual media", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "eject virtual media", func(s *System, c *gofish.APIClient) error {
 		return ejectImage(ctx, c, s, mediaType, meant)
 	})
 }
 
-func ejectImage(ctx context.Context, c *gofish.APIClient, s *redfish.ComputerSystem, mediaType string, meant func(image string) bool) error {
+func ejectImage(ctx context.Context, c *gofish.APIClient, s *System, mediaType string, meant func(image string) bool) error {
 	found, err := drives(c, s)
 	if err != nil {
 		return err
@@ -167,8 +167,8 @@ func ejectImage(ctx context.Context, c *gofish.APIClient, s *redfish.ComputerSys
 		if err := ejectFrom(c, makerOf(c, s), drive); err != nil {
 			return fmt.Errorf("eject the image of virtual drive %s: %w", drive.ID, err)
 		}
-		empty := func(now *redfish.VirtualMedia) bool { return !now.Inserted || !meant(now.Image) }
-		if err := awaitDrive(ctx, c, drive.ODataID, "to eject the image", empty); err != nil {
+		empty := func(now *virtualDrive) bool { return !now.Inserted || !meant(now.Image) }
+		if err := awaitDrive(ctx, c, drive.Path, "to eject the image", empty); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -22,9 +21,9 @@ import (
 
 // pickDrive is the drive that an image of that type at a URL goes into: one with an action before one that is patched. No drive that says
 // it loads by other protocols alone is told anything.
-func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType, url string) (*redfish.VirtualMedia, error) {
+func pickDrive(c *gofish.APIClient, found []*virtualDrive, mediaType, url string) (*virtualDrive, error) {
 	var why []string
-	fits := func(drive *redfish.VirtualMedia) (bool, error) {
+	fits := func(drive *virtualDrive) (bool, error) {
 		list, err := transfersOf(c, drive)
 		if err != nil || loads(list, url) {
 			return err == nil, err
@@ -34,7 +33,7 @@ func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType, ur
 		return false, nil
 	}
 	for _, drive := range found {
-		if serves(drive, mediaType) && drive.SupportsMediaInsert {
+		if serves(drive, mediaType) && drive.inserts() {
 			if fit, err := fits(drive); fit || err != nil {
 				return drive, err
 			}
@@ -45,10 +44,10 @@ func pickDrive(c *gofish.APIClient, found []*redfish.VirtualMedia, mediaType, ur
 			why = append(why, fmt.Sprintf("%s takes %v", drive.ID, drive.MediaTypes))
 			continue
 		}
-		if drive.SupportsMediaInsert {
+		if drive.inserts() {
 			continue // it does not load by this protocol
 		}
-		verbs, err := verbsOf(c, drive.ODataID)
+		verbs, err := verbsOf(c, drive.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +75,7 @@ func loads(list []string, url string) bool {
 }
 
 // transfersOf are the protocols by which a drive says it loads images; nil where it does not say.
-func transfersOf(c *gofish.APIClient, drive *redfish.VirtualMedia) ([]string, error) {
+func transfersOf(c *gofish.APIClient, drive *virtualDrive) ([]string, error) {
 	var said struct {
 		Allowed []string `json:"TransferProtocolType@Redfish.AllowableValues"`
 		Actions struct {
@@ -86,11 +85,11 @@ func transfersOf(c *gofish.APIClient, drive *redfish.VirtualMedia) ([]string, er
 			} `json:"#VirtualMedia.InsertMedia"`
 		}
 	}
-	if err := read(c, drive.ODataID, &said); err != nil {
+	if err := read(c, drive.Path, &said); err != nil {
 		return nil, forgiven(err)
 	}
 	list := said.Allowed
-	if drive.SupportsMediaInsert {
+	if drive.inserts() {
 		list = said.Actions.Insert.Allowed
 	}
 	if len(list) > 0 || said.Actions.Insert.Info == "" {
@@ -137,33 +136,18 @@ func verbsOf(c *gofish.APIClient, path string) (verbs []string, err error) {
 }
 
 // insertInto puts an image into a drive. BMCs that want to be told more say what, and are told.
-func insertInto(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, url string) error {
-	if !drive.SupportsMediaInsert {
-		_, err := patch(c, m, drive.ODataID, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
+func insertInto(c *gofish.APIClient, m maker, drive *virtualDrive, url string) error {
+	if !drive.inserts() {
+		_, err := patch(c, m, drive.Path, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
 		return err
 	}
 	body := map[string]any{"Image": url}
 	for {
-		err := insertBy(drive, body)
+		err := call(c, drive.Actions.Insert.Target, drive.tag, body)
 		if status(err) != http.StatusBadRequest || !addMissing(body, err.Error(), url) {
 			return err
 		}
 	}
-}
-
-// insertBy calls the action of a drive.
-func insertBy(drive *redfish.VirtualMedia, body map[string]any) error {
-	config := redfish.VirtualMediaConfig{}
-	config.Image, _ = body["Image"].(string)
-	if v, ok := body["TransferProtocolType"].(string); ok {
-		config.TransferProtocolType = redfish.TransferProtocolType(v)
-	}
-	if v, ok := body["TransferMethod"].(string); ok {
-		config.TransferMethod = redfish.TransferMethod(v)
-	}
-	config.UserName, _ = body["UserName"].(string)
-	config.Password, _ = body["Password"].(string)
-	return drive.InsertMediaConfig(config)
 }
 
 // addMissing adds the first parameter that the BMC asks for and that the body does not have. It reports whether there was one.
@@ -182,23 +166,23 @@ func addMissing(body map[string]any, said, url string) bool {
 }
 
 // canEject reports whether a drive has an action for it, or is patched in both ways.
-func canEject(drive *redfish.VirtualMedia) bool {
-	return drive.SupportsMediaEject || !drive.SupportsMediaInsert
+func canEject(drive *virtualDrive) bool {
+	return drive.ejects() || !drive.inserts()
 }
 
 // ejectFrom empties a drive.
-func ejectFrom(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia) error {
-	if drive.SupportsMediaEject {
-		return drive.EjectMedia()
+func ejectFrom(c *gofish.APIClient, m maker, drive *virtualDrive) error {
+	if drive.ejects() {
+		return call(c, drive.Actions.Eject.Target, drive.tag, struct{}{})
 	}
-	_, err := patch(c, m, drive.ODataID, map[string]any{"Image": nil, "Inserted": false})
+	_, err := patch(c, m, drive.Path, map[string]any{"Image": nil, "Inserted": false})
 	return err
 }
 
 // problemOf is why the machine cannot read the image in a drive, as the BMC says; empty: it says nothing. A drive that is not connected
 // and is otherwise well says nothing: some BMCs always show it so.
-func problemOf(c *gofish.APIClient, drive *redfish.VirtualMedia) string {
-	if !drive.Inserted && drive.Image == "" || drive.ConnectedVia != redfish.NotConnectedConnectedVia {
+func problemOf(c *gofish.APIClient, drive *virtualDrive) string {
+	if !drive.Inserted && drive.Image == "" || drive.ConnectedVia != schemas.NotConnectedConnectedVia {
 		return ""
 	}
 	var said struct {
@@ -207,7 +191,7 @@ func problemOf(c *gofish.APIClient, drive *redfish.VirtualMedia) string {
 			Conditions []struct{ Message string }
 		}
 	}
-	if read(c, drive.ODataID, &said) != nil || said.Status.Health == "" || said.Status.Health == string(common.OKHealth) {
+	if read(c, drive.Path, &said) != nil || said.Status.Health == "" || said.Status.Health == string(schemas.OKHealth) {
 		return ""
 	}
 	for _, condition := range said.Status.Conditions {
@@ -225,9 +209,9 @@ const looksAtDrive = 15
 var driveLook = time.Second
 
 // awaitDrive waits until a drive shows what it was told.
-func awaitDrive(ctx context.Context, c *gofish.APIClient, path, told string, is func(*redfish.VirtualMedia) bool) error {
+func awaitDrive(ctx context.Context, c *gofish.APIClient, path, told string, is func(*virtualDrive) bool) error {
 	for range looksAtDrive {
-		drive, err := redfish.GetVirtualMedia(c, path)
+		drive, err := readDrive(c, path)
 		if err != nil {
 			return fmt.Errorf("read virtual drive %s back: %w", path, err)
 		}

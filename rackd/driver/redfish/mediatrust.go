@@ -9,8 +9,6 @@ import (
 	"net/http"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -27,7 +25,7 @@ type verifying struct {
 
 // TrustMedia implements driver.MediaTruster. Certificates that a drive has already stay there.
 func (d *Driver) TrustMedia(ctx context.Context, f driver.Fence, n *node.Document, mediaType string, certificates []string) error {
-	return d.change(ctx, f, n, "have virtual media verify the server", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, "have virtual media verify the server", func(s *System, c *gofish.APIClient) error {
 		found, err := drives(c, s)
 		if err != nil {
 			return err
@@ -46,7 +44,7 @@ func (d *Driver) TrustMedia(ctx context.Context, f driver.Fence, n *node.Documen
 
 // VerifiesMedia implements driver.MediaTruster.
 func (d *Driver) VerifiesMedia(ctx context.Context, n *node.Document, mediaType string) error {
-	return d.change(ctx, nil, n, "look whether virtual media may verify the server", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, nil, n, "look whether virtual media may verify the server", func(s *System, c *gofish.APIClient) error {
 		found, err := drives(c, s)
 		if err != nil {
 			return err
@@ -64,8 +62,8 @@ func (d *Driver) VerifiesMedia(ctx context.Context, n *node.Document, mediaType 
 }
 
 // verifies reads how a drive verifies the servers of images. It refuses one that cannot.
-func verifies(c *gofish.APIClient, drive *redfish.VirtualMedia) (is verifying, err error) {
-	if err := read(c, drive.ODataID, &is); err != nil {
+func verifies(c *gofish.APIClient, drive *virtualDrive) (is verifying, err error) {
+	if err := read(c, drive.Path, &is); err != nil {
 		return is, fmt.Errorf("read virtual drive %s: %w", drive.ID, err)
 	}
 	if is.VerifyCertificate == nil || is.Certificates.At == "" {
@@ -74,7 +72,7 @@ func verifies(c *gofish.APIClient, drive *redfish.VirtualMedia) (is verifying, e
 	return is, nil
 }
 
-func trust(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, certificates []string) error {
+func trust(c *gofish.APIClient, m maker, drive *virtualDrive, certificates []string) error {
 	is, err := verifies(c, drive)
 	if err != nil {
 		return err
@@ -87,10 +85,10 @@ func trust(c *gofish.APIClient, m maker, drive *redfish.VirtualMedia, certificat
 	if *is.VerifyCertificate {
 		return nil
 	}
-	if _, err := patch(c, m, drive.ODataID, map[string]any{"VerifyCertificate": true}); err != nil {
+	if _, err := patch(c, m, drive.Path, map[string]any{"VerifyCertificate": true}); err != nil {
 		return fmt.Errorf("have virtual drive %s verify: %w", drive.ID, err)
 	}
-	if err := read(c, drive.ODataID, &is); err != nil {
+	if err := read(c, drive.Path, &is); err != nil {
 		return fmt.Errorf("read virtual drive %s back: %w", drive.ID, err)
 	}
 	if is.VerifyCertificate == nil || !*is.VerifyCertificate {
@@ -132,7 +130,7 @@ func addTrusted(c *gofish.APIClient, at, text string) error {
 	}
 	resp, err := c.Post(at, map[string]any{"CertificateString": text, "CertificateType": "PEM"})
 	answered := "took it"
-	refused, is := errors.AsType[*common.Error](err)
+	refused, is := refusal(err)
 	switch code := status(err); {
 	case is && code == http.StatusConflict: // which may say that it has it since
 		answered = fmt.Sprintf("refuses it as a conflict (%s)", bmc.Clean(message(refused)))

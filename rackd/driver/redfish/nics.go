@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/stmcginnis/gofish/redfish"
 )
 
 // interfaces reads the network interfaces with a MAC address: those of the system and, where it lists none, those of the network
 // adapters in its chassis.
-func (v *survey) interfaces(s *redfish.ComputerSystem, p parts) ([]any, error) {
+func (v *survey) interfaces(s *System, p parts) ([]any, error) {
 	type nic struct {
 		ID         string `json:"Id"`
 		MACAddress string
@@ -75,7 +73,7 @@ func (v *survey) chassisOf(p parts) ([]ref, error) {
 
 // adapters reads the functions and ports of the network adapters in the system's chassis, in those that these lie in, and in those
 // that lie in them. A chassis that names other systems only is another machine's.
-func (v *survey) adapters(s *redfish.ComputerSystem, p parts) ([]any, error) {
+func (v *survey) adapters(s *System, p parts) ([]any, error) {
 	list := []any{}
 	todo, err := v.chassisOf(p)
 	if err != nil {
@@ -92,7 +90,7 @@ func (v *survey) adapters(s *redfish.ComputerSystem, p parts) ([]any, error) {
 		var failed error
 		err := items(v, []ref{at}, func(k chassis) {
 			of := k.Links.ComputerSystems
-			if len(of) > 0 && !slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.ODataID) }) {
+			if len(of) > 0 && !slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.Path) }) {
 				return
 			}
 			todo = append(append(todo, k.Links.ContainedBy), k.Links.Contains...)

@@ -6,8 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
@@ -16,7 +15,7 @@ import (
 
 // Observe reads boot mode, health and secure boot with as few questions as it takes.
 func (d *Driver) Observe(ctx context.Context, n *node.Document) (o hardware.Observation, err error) {
-	err = d.read(ctx, n, "read the boot mode, health and secure boot", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "read the boot mode, health and secure boot", func(s *System) error {
 		for mode, m := range modes {
 			if m == s.Boot.BootSourceOverrideMode {
 				o.BootMode = &mode
@@ -37,10 +36,10 @@ func (d *Driver) Observe(ctx context.Context, n *node.Document) (o hardware.Obse
 }
 
 // healthOf prefers the health of the whole to that of the system itself.
-func healthOf(s *redfish.ComputerSystem) string {
-	for _, h := range []common.Health{s.Status.HealthRollup, s.Status.Health} {
+func healthOf(s *System) string {
+	for _, h := range []schemas.Health{s.Status.HealthRollup, s.Status.Health} {
 		switch h {
-		case common.OKHealth, common.WarningHealth, common.CriticalHealth:
+		case schemas.OKHealth, schemas.WarningHealth, schemas.CriticalHealth:
 			return string(h)
 		}
 	}
@@ -49,24 +48,30 @@ func healthOf(s *redfish.ComputerSystem) string {
 
 // Health reads the machine's health.
 func (d *Driver) Health(ctx context.Context, n *node.Document) (health string, err error) {
-	err = d.read(ctx, n, "read the health", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "read the health", func(s *System) error {
 		health = healthOf(s)
 		return nil
 	})
 	return health, err
 }
 
-func secureBoot(s *redfish.ComputerSystem) (*redfish.SecureBoot, error) {
-	on, err := s.SecureBoot()
-	if err == nil && on == nil {
-		err = fmt.Errorf("it has no secure boot: %w", driver.ErrUnsupported)
+// securityState is a system's secure boot, as far as it is on.
+type securityState struct {
+	ref
+	SecureBootEnable bool
+}
+
+func secureBoot(s *System) (on securityState, err error) {
+	if s.SecureBoot.Path == "" {
+		return on, fmt.Errorf("it has no secure boot: %w", driver.ErrUnsupported)
 	}
-	return on, err
+	on.ref = s.SecureBoot
+	return on, fetch(s.c, s.SecureBoot.Path, &on)
 }
 
 // SecureBoot reads whether secure boot is on at the next boot.
 func (d *Driver) SecureBoot(ctx context.Context, n *node.Document) (on bool, err error) {
-	err = d.read(ctx, n, "read secure boot", func(s *redfish.ComputerSystem) error {
+	err = d.read(ctx, n, "read secure boot", func(s *System) error {
 		state, err := secureBoot(s)
 		if err == nil {
 			on = state.SecureBootEnable
@@ -79,12 +84,12 @@ func (d *Driver) SecureBoot(ctx context.Context, n *node.Document) (on bool, err
 // SetSecureBoot switches secure boot from the next boot on. What is already so is not
 // written.
 func (d *Driver) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Document, on bool) error {
-	return d.change(ctx, f, n, fmt.Sprintf("set secure boot to %t", on), func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	return d.change(ctx, f, n, fmt.Sprintf("set secure boot to %t", on), func(s *System, c *gofish.APIClient) error {
 		state, err := secureBoot(s)
 		if err != nil || state.SecureBootEnable == on {
 			return err
 		}
-		if _, err := patch(c, makerOf(c, s), state.ODataID, map[string]any{"SecureBootEnable": on}); err != nil {
+		if _, err := patch(c, makerOf(c, s), state.Path, map[string]any{"SecureBootEnable": on}); err != nil {
 			return err
 		}
 		return awaitSetting(ctx, fmt.Sprintf("secure boot %t", on), func() (bool, error) {
@@ -95,7 +100,7 @@ func (d *Driver) SetSecureBoot(ctx context.Context, f driver.Fence, n *node.Docu
 }
 
 // change runs do on the node's system behind the fence.
-func (d *Driver) change(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*redfish.ComputerSystem, *gofish.APIClient) error) error {
+func (d *Driver) change(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*System, *gofish.APIClient) error) error {
 	return d.pool.with(ctx, f, n, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {

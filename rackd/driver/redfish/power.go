@@ -2,14 +2,12 @@ package redfish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -17,12 +15,12 @@ import (
 )
 
 // resets lists, for each target, the reset types that lead there, best first.
-var resets = map[driver.PowerState][]redfish.ResetType{
-	driver.PowerOn:      {redfish.OnResetType, redfish.ForceOnResetType},
-	driver.PowerOff:     {redfish.ForceOffResetType},
-	driver.SoftPowerOff: {redfish.GracefulShutdownResetType, redfish.PushPowerButtonResetType},
-	driver.Rebooting:    {redfish.ForceRestartResetType, redfish.PowerCycleResetType},
-	driver.SoftReboot:   {redfish.GracefulRestartResetType},
+var resets = map[driver.PowerState][]schemas.ResetType{
+	driver.PowerOn:      {schemas.OnResetType, schemas.ForceOnResetType},
+	driver.PowerOff:     {schemas.ForceOffResetType},
+	driver.SoftPowerOff: {schemas.GracefulShutdownResetType, schemas.PushPowerButtonResetType},
+	driver.Rebooting:    {schemas.ForceRestartResetType, schemas.PowerCycleResetType},
+	driver.SoftReboot:   {schemas.GracefulRestartResetType},
 }
 
 // PowerTargets lists the supported targets; a BMC may know fewer.
@@ -44,11 +42,11 @@ func (d *Driver) PowerState(ctx context.Context, n *node.Document) (state driver
 	return state, err
 }
 
-func powerOf(s *redfish.ComputerSystem) (driver.PowerState, error) {
+func powerOf(s *System) (driver.PowerState, error) {
 	switch s.PowerState {
-	case redfish.OnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
+	case schemas.OnPowerState, schemas.PoweringOffPowerState, schemas.PausedPowerState:
 		return driver.PowerOn, nil
-	case redfish.OffPowerState, redfish.PoweringOnPowerState:
+	case schemas.OffPowerState, schemas.PoweringOnPowerState:
 		return driver.PowerOff, nil
 	}
 	if s.PowerState == "" || s.PowerState == "Unknown" { // as BMCs say while they start
@@ -94,7 +92,7 @@ func (d *Driver) SetPower(ctx context.Context, f driver.Fence, n *node.Document,
 
 // inDoubt is the error of a reset, which a BMC that answers 500 may have taken all the same.
 func inDoubt(err error) error {
-	if refused, is := errors.AsType[*common.Error](err); is && refused.HTTPReturnedStatusCode == http.StatusInternalServerError {
+	if refused, is := refusal(err); is && refused.HTTPReturnedStatusCode == http.StatusInternalServerError {
 		return &bmc.Failure{Class: bmc.Unknown, Said: "HTTP 500: " + message(refused)}
 	}
 	return err
@@ -102,15 +100,15 @@ func inDoubt(err error) error {
 
 // plan says what to ask for in state is to reach target, and whether anything is
 // to be asked. A reboot of a machine that is off switches it on.
-func plan(is redfish.PowerState, target driver.PowerState) (goal driver.PowerState, needed bool) {
-	off := is == redfish.OffPowerState
+func plan(is schemas.PowerState, target driver.PowerState) (goal driver.PowerState, needed bool) {
+	off := is == schemas.OffPowerState
 	switch target {
 	case driver.PowerOn:
-		return target, is != redfish.OnPowerState && is != redfish.PoweringOnPowerState
+		return target, is != schemas.OnPowerState && is != schemas.PoweringOnPowerState
 	case driver.PowerOff:
 		return target, !off
 	case driver.SoftPowerOff:
-		return target, !off && is != redfish.PoweringOffPowerState
+		return target, !off && is != schemas.PoweringOffPowerState
 	case driver.Rebooting, driver.SoftReboot:
 		if off {
 			return driver.PowerOn, true
@@ -121,19 +119,22 @@ func plan(is redfish.PowerState, target driver.PowerState) (goal driver.PowerSta
 
 // choose picks the best reset type that the BMC allows; a BMC that lists none is
 // taken to allow all.
-func choose(s *redfish.ComputerSystem, goal driver.PowerState) (redfish.ResetType, error) {
+func choose(s *System, goal driver.PowerState) (schemas.ResetType, error) {
 	for _, r := range resets[goal] {
-		if len(s.SupportedResetTypes) == 0 || slices.Contains(s.SupportedResetTypes, r) {
+		if len(s.Actions.Reset.Allowed) == 0 || slices.Contains(s.Actions.Reset.Allowed, r) {
 			return r, nil
 		}
 	}
-	return "", fmt.Errorf("it allows the resets %v, and none of them leads to %q: %w", s.SupportedResetTypes, goal, driver.ErrUnsupported)
+	return "", fmt.Errorf("it allows the resets %v, and none of them leads to %q: %w", s.Actions.Reset.Allowed, goal, driver.ErrUnsupported)
 }
 
 // resetSystem sends a reset.
-func resetSystem(c *gofish.APIClient, s *redfish.ComputerSystem, r redfish.ResetType) error {
-	s.DisableEtagMatch(makerOf(c, s).needs(noResetTag))
-	if err := s.Reset(r); err != nil {
+func resetSystem(c *gofish.APIClient, s *System, r schemas.ResetType) error {
+	tag := s.tag
+	if makerOf(c, s).needs(noResetTag) {
+		tag = ""
+	}
+	if err := call(c, s.Actions.Reset.Target, tag, map[string]any{"ResetType": r}); err != nil {
 		return fmt.Errorf("reset %s: %w", r, err)
 	}
 	return nil
@@ -146,9 +147,9 @@ func (d *Driver) InjectNMI(ctx context.Context, f driver.Fence, n *node.Document
 		if err != nil {
 			return err
 		}
-		if allowed := s.SupportedResetTypes; len(allowed) > 0 && !slices.Contains(allowed, redfish.NmiResetType) {
+		if allowed := s.Actions.Reset.Allowed; len(allowed) > 0 && !slices.Contains(allowed, schemas.NmiResetType) {
 			return fmt.Errorf("it allows the resets %v, not Nmi: %w", allowed, driver.ErrUnsupported)
 		}
-		return resetSystem(c, s, redfish.NmiResetType)
+		return resetSystem(c, s, schemas.NmiResetType)
 	})
 }

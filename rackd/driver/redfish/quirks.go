@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 // need is something that a firmware wants in a way of its own.
@@ -45,18 +44,18 @@ var quirks = []struct {
 }
 
 // What BMCs call a boot device: the standard's name first. Others are of firmware from before it was the standard's.
-var bootTargets = map[string][]redfish.BootSourceOverrideTarget{
-	"pxe":      {redfish.PxeBootSourceOverrideTarget},
-	"disk":     {redfish.HddBootSourceOverrideTarget},
-	"cdrom":    {redfish.CdBootSourceOverrideTarget, "CD/DVD", usbCDTarget}, // Supermicro X10 3.x: CD/DVD
-	"usb":      {redfish.UsbBootSourceOverrideTarget},
-	"bios":     {redfish.BiosSetupBootSourceOverrideTarget},
-	"floppy":   {redfish.FloppyBootSourceOverrideTarget, "FloppyRemovableMedia"}, // Supermicro X10 3.x
-	"safe":     {redfish.DiagsBootSourceOverrideTarget},
-	"uefihttp": {redfish.UefiHTTPBootSourceOverrideTarget},
+var bootTargets = map[string][]schemas.BootSource{
+	"pxe":      {schemas.PxeBootSource},
+	"disk":     {schemas.HddBootSource},
+	"cdrom":    {schemas.CdBootSource, "CD/DVD", usbCDTarget}, // Supermicro X10 3.x: CD/DVD
+	"usb":      {schemas.UsbBootSource},
+	"bios":     {schemas.BiosSetupBootSource},
+	"floppy":   {schemas.FloppyBootSource, "FloppyRemovableMedia"}, // Supermicro X10 3.x
+	"safe":     {schemas.DiagsBootSource},
+	"uefihttp": {schemas.UefiHTTPBootSource},
 }
 
-const usbCDTarget redfish.BootSourceOverrideTarget = "UsbCd"
+const usbCDTarget schemas.BootSource = "UsbCd"
 
 // insertParameters are what some BMCs want of an InsertMedia beside the image, and name in their refusal. All get the image
 // alone at first: Supermicro X11 and X12 refuse Inserted and WriteProtected, which default to true.
@@ -118,7 +117,7 @@ var busyMessages = []string{
 type maker struct{ vendor, model string }
 
 // makerOf is what the service root calls the vendor, else the system's manufacturer.
-func makerOf(c *gofish.APIClient, s *redfish.ComputerSystem) maker {
+func makerOf(c *gofish.APIClient, s *System) maker {
 	vendor := s.Manufacturer
 	if root := c.GetService(); root != nil && root.Vendor != "" {
 		vendor = root.Vendor
@@ -145,18 +144,18 @@ func (m maker) is(name string) bool {
 }
 
 // busy reports whether the BMC refuses something that it will take a moment later.
-func busy(e *common.Error) bool {
+func busy(e *schemas.Error) bool {
 	ends := func(id string) bool {
 		return slices.ContainsFunc(busyMessages, func(end string) bool { return strings.HasSuffix(id, "."+end) })
 	}
-	return ends(e.Code) || slices.ContainsFunc(e.ExtendedInfos, func(i common.ErrExtendedInfo) bool { return ends(i.MessageID) })
+	return ends(e.Code) || slices.ContainsFunc(e.ExtendedInfos, func(i schemas.ErrExtendedInfo) bool { return ends(i.MessageID) })
 }
 
 // allowed is what an annotation of a system's Boot lists for a property; nil where it lists nothing. gofish does not
 // read them.
-func allowed[T ~string](s *redfish.ComputerSystem, property string) (list []T) {
+func allowed[T ~string](s *System, property string) (list []T) {
 	var raw struct{ Boot map[string]json.RawMessage }
-	if json.Unmarshal(s.RawData, &raw) == nil {
+	if json.Unmarshal(s.raw, &raw) == nil {
 		if json.Unmarshal(raw.Boot[property+"@Redfish.AllowableValues"], &list) != nil {
 			return nil
 		}

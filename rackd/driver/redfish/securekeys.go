@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -36,29 +36,29 @@ type securing struct {
 
 // shows reports whether the mode is one of machines whose keys were changed so; certain, whether the mode proves it. A machine
 // without keys is in SetupMode, one with keys of any origin is not.
-func (s securing) shows(kind redfish.ResetKeysType) (so, certain bool) {
-	empty := s.SecureBootMode == string(redfish.SetupModeSecureBootModeType)
+func (s securing) shows(kind schemas.ResetKeysType) (so, certain bool) {
+	empty := s.SecureBootMode == string(schemas.SetupModeSecureBootModeType)
 	if s.SecureBootMode == "" {
 		return false, false
 	}
-	return empty == (kind != redfish.ResetAllKeysToDefaultResetKeysType), empty
+	return empty == (kind != schemas.ResetAllKeysToDefaultResetKeysType), empty
 }
 
 // securingOf reads a system's secure boot.
-func securingOf(c *gofish.APIClient, s *redfish.ComputerSystem) (k securing, err error) {
+func securingOf(c *gofish.APIClient, s *System) (k securing, err error) {
 	state, err := secureBoot(s)
 	if err != nil {
 		return k, err
 	}
-	err = fetch(c, state.ODataID, &k)
-	k.ref = ref{state.ODataID}
+	err = fetch(c, state.Path, &k)
+	k.ref = ref{state.Path}
 	return k, err
 }
 
 // resetsKeys is the step that deletes the keys of secure boot, or has the BMC put the manufacturer's in.
-func (m Management) resetsKeys(kind redfish.ResetKeysType) func(context.Context, *driver.Task) (driver.Outcome, error) {
+func (m Management) resetsKeys(kind schemas.ResetKeysType) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	doing := "put the manufacturer's keys of secure boot in"
-	if kind == redfish.DeleteAllKeysResetKeysType {
+	if kind == schemas.DeleteAllKeysResetKeysType {
 		doing = "delete the keys of secure boot"
 	}
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
@@ -92,7 +92,7 @@ func (h *keying) tell(t *driver.Task, doing string) {
 }
 
 // advanceKeys gives the order, or brings it forward by one look.
-func (m Management) advanceKeys(ctx context.Context, t *driver.Task, h *keying, kind redfish.ResetKeysType, doing string) (progress, error) {
+func (m Management) advanceKeys(ctx context.Context, t *driver.Task, h *keying, kind schemas.ResetKeysType, doing string) (progress, error) {
 	save := func(ctx context.Context) error { return t.Record.SaveHandle(ctx, *h) }
 	if err := h.bring(ctx, t, m.Bringup, save); err != nil {
 		return running, err
@@ -130,7 +130,7 @@ func (m Management) stageKeys(ctx context.Context, t *driver.Task, h *keying, wh
 }
 
 // orderKeys gives the order, unless the keys are known to be so.
-func (m Management) orderKeys(ctx context.Context, t *driver.Task, h *keying, kind redfish.ResetKeysType, doing string) (is progress, err error) {
+func (m Management) orderKeys(ctx context.Context, t *driver.Task, h *keying, kind schemas.ResetKeysType, doing string) (is progress, err error) {
 	err = m.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
 		if err != nil {
@@ -156,7 +156,7 @@ func (m Management) orderKeys(ctx context.Context, t *driver.Task, h *keying, ki
 }
 
 // verifyKeys looks whether the mode shows the order's effect. A machine that does not show it is restarted, once.
-func (m Management) verifyKeys(ctx context.Context, t *driver.Task, h *keying, kind redfish.ResetKeysType, doing string) (progress, error) {
+func (m Management) verifyKeys(ctx context.Context, t *driver.Task, h *keying, kind schemas.ResetKeysType, doing string) (progress, error) {
 	var k securing
 	err := m.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -93,7 +92,7 @@ func (g *sensing) add(kind, name string, of driver.Sensor, is health) {
 
 // Sensors implements driver.Sensors: fans, temperatures and power supplies of the system's chassis, and its drives.
 func (d *Driver) Sensors(ctx context.Context, n *node.Document) (found map[string]map[string]driver.Sensor, err error) {
-	err = d.change(ctx, nil, n, "read the sensors", func(s *redfish.ComputerSystem, c *gofish.APIClient) error {
+	err = d.change(ctx, nil, n, "read the sensors", func(s *System, c *gofish.APIClient) error {
 		g := &sensing{survey{c: c, expand: expansion(c)}, map[string]map[string]driver.Sensor{}}
 		if err := g.read(s); err != nil {
 			return err
@@ -106,9 +105,9 @@ func (d *Driver) Sensors(ctx context.Context, n *node.Document) (found map[strin
 	return found, err
 }
 
-func (g *sensing) read(s *redfish.ComputerSystem) error {
+func (g *sensing) read(s *System) error {
 	var p parts
-	if err := json.Unmarshal(s.RawData, &p); err != nil {
+	if err := json.Unmarshal(s.raw, &p); err != nil {
 		return fmt.Errorf("its system cannot be read: %w", err)
 	}
 	of, err := g.chassisOf(p)
@@ -117,7 +116,7 @@ func (g *sensing) read(s *redfish.ComputerSystem) error {
 	}
 	var failed error
 	err = items(&g.survey, of, func(k sensingChassis) { failed = errors.Join(failed, g.chassis(k)) })
-	return errors.Join(err, failed, g.drives(p, path.Base(s.ODataID)))
+	return errors.Join(err, failed, g.drives(p, path.Base(s.Path)))
 }
 
 // chassis reads the sensors of a chassis, in the form in which it has them: that of before is one question for all.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -40,11 +39,11 @@ type service struct {
 func (s *service) on() bool { return s != nil && (s.ServiceEnabled == nil || *s.ServiceEnabled) }
 
 // waysTo are the ways to a system's serial console that rackd takes, the best first. An error says what there is instead.
-func waysTo(c *gofish.APIClient, s *redfish.ComputerSystem) (ways []way, err error) {
+func waysTo(c *gofish.APIClient, s *System) (ways []way, err error) {
 	var system struct {
 		SerialConsole struct{ SSH, Telnet, IPMI, WebSocket *service }
 	}
-	if err := json.Unmarshal(s.RawData, &system); err != nil {
+	if err := json.Unmarshal(s.raw, &system); err != nil {
 		return nil, fmt.Errorf("its system cannot be read: %w", err)
 	}
 	has := system.SerialConsole
@@ -101,7 +100,7 @@ func ownPath(uri string) bool {
 }
 
 // serialWay is the way by SSH of a manager's own SerialConsole, which leads to its command line; nil for none.
-func (m manager) serialWay(c *gofish.APIClient, s *redfish.ComputerSystem) (*way, error) {
+func (m manager) serialWay(c *gofish.APIClient, s *System) (*way, error) {
 	on := m.SerialConsole.ServiceEnabled
 	if on != nil && !*on || !slices.Contains(m.SerialConsole.ConnectTypesSupported, "SSH") {
 		return nil, nil

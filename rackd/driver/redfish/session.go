@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -135,7 +133,7 @@ func (b *session) id() string {
 func (b *session) Drop() { b.wire.Forget() }
 
 // system reads the account's system.
-func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSystem, error) {
+func (b *session) system(c *gofish.APIClient, a account) (*System, error) {
 	path := a.system
 	if path == "" {
 		path = b.only
@@ -151,15 +149,12 @@ func (b *session) system(c *gofish.APIClient, a account) (*redfish.ComputerSyste
 		}
 		path, b.only = paths[0], paths[0]
 	}
-	s, err := redfish.GetComputerSystem(c, path)
+	s, err := readSystem(c, path)
 	if status(err) == http.StatusNotFound {
 		if a.system == "" {
 			b.only = ""
 		}
 		return nil, fmt.Errorf("it has no system %s: check driver_info %s: %w", path, a.names.System, driver.ErrInvalid)
-	}
-	if err == nil && s == nil {
-		return nil, errors.New("it answered with an empty system")
 	}
 	return s, err
 }

@@ -50,7 +50,7 @@ func controllers(b *session, a account, c *gofish.APIClient) (list []controller,
 		return nil, err
 	}
 	var system struct{ Storage ref }
-	if err := json.Unmarshal(s.RawData, &system); err != nil || system.Storage.Path == "" {
+	if err := json.Unmarshal(s.raw, &system); err != nil || system.Storage.Path == "" {
 		return nil, fmt.Errorf("it shows no storage controllers: %w", driver.ErrUnsupported)
 	}
 	found, err := members(c, system.Storage.Path)

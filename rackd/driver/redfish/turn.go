@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/stmcginnis/gofish"
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -20,7 +19,7 @@ type Turn struct {
 	a account
 	c *gofish.APIClient
 	// System is the node's.
-	System *redfish.ComputerSystem
+	System *System
 }
 
 // Turn runs do at the node's BMC. doing says for errors what is tried. f is nil for calls that only read.

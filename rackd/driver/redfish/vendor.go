@@ -102,14 +102,11 @@ func checkID(n *node.Document, args map[string]any) error {
 
 // subscriptionsOf is the path of the BMC's subscriptions.
 func subscriptionsOf(c *gofish.APIClient) (string, error) {
-	events, err := c.GetService().EventService()
-	if err != nil {
-		return "", err
+	events, err := eventServiceOf(c)
+	if err == nil && events.Subscriptions.Path == "" {
+		err = fmt.Errorf("it has no event service: %w", driver.ErrUnsupported)
 	}
-	if events == nil || events.Subscriptions == "" {
-		return "", fmt.Errorf("it has no event service: %w", driver.ErrUnsupported)
-	}
-	return events.Subscriptions, nil
+	return events.Subscriptions.Path, err
 }
 
 // unshown are the fields of a subscription that Ironic leaves out; headers may hold

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/coder/websocket"
-	"github.com/stmcginnis/gofish/common"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -50,5 +50,5 @@ func (d *Driver) webSocket(ctx context.Context, f driver.Fence, b *session, a ac
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		return nil, &bmc.Failure{Class: bmc.Unsupported, Said: fmt.Sprintf("at %s with no WebSocket of RFC 6455 (%v)", path, err)}
 	}
-	return nil, &common.Error{HTTPReturnedStatusCode: resp.StatusCode, Message: "there is no WebSocket at " + path + " for this user"}
+	return nil, &schemas.Error{HTTPReturnedStatusCode: resp.StatusCode, Message: "there is no WebSocket at " + path + " for this user"}
 }
