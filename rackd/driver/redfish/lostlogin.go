@@ -96,7 +96,7 @@ func (l *lostLogins) allow(a account) (basic bool, err error) {
 		len(lost), again.UTC().Format(time.TimeOnly+" MST"), a.names.Auth, driver.ErrUnreachable)
 }
 
-// watch is the transport of a login that notes whether the order to open a session has left and its answer was lost.
+// watch is the transport of a session. It notes whether the order to open one has left and its answer was lost, and trims service roots.
 type watch struct {
 	*bmc.HTTP
 	lost bool
@@ -109,6 +109,9 @@ func (w *watch) RoundTrip(r *http.Request) (*http.Response, error) {
 		if lost, is := errors.AsType[*bmc.Lost](err); is && lost.Left {
 			w.lost = true
 		}
+	}
+	if err == nil && resp.StatusCode == http.StatusOK && isRoot(r) {
+		err = trim(resp)
 	}
 	return resp, err
 }

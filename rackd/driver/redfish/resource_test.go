@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stmcginnis/gofish"
+
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
@@ -48,6 +50,46 @@ func TestOddPropertiesAreNoHindrance(t *testing.T) {
 		}
 		if err := d.SetPower(t.Context(), &drivertest.Fence{}, n, driver.PowerOn); err != nil || !slices.Equal(writes, []string{"reset if "}) {
 			t.Errorf("%s: %v; the BMC got %q, want one reset without a tag", name, err, writes)
+		}
+	}
+}
+
+// Nor may what is not read of a service root keep a BMC from being logged in to. What is read of it stays.
+func TestOddServiceRoots(t *testing.T) {
+	for name, odd := range map[string]map[string]any{
+		"a tag that is no text": {"@odata.etag": 7},
+		"a message":             {"@Message.ExtendedInfo": map[string]any{"Message": "it starts"}},
+		"deep operations":       {"ProtocolFeaturesSupported": map[string]any{"DeepOperations": true, "ExpandQuery": map[string]any{"NoLinks": true}}},
+		"levels":                {"ProtocolFeaturesSupported": map[string]any{"ExpandQuery": map[string]any{"NoLinks": true, "MaxLevels": -1}}},
+		"null":                  {"ProtocolFeaturesSupported": nil, "Vendor": nil},
+	} {
+		e := newEmulator(t)
+		e.hook = func(w http.ResponseWriter, r *http.Request) bool {
+			if !isRoot(r) {
+				return false
+			}
+			root := map[string]any{"@odata.id": "/redfish/v1/", "Vendor": "Maker", "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}}
+			for k, v := range odd {
+				root[k] = v
+			}
+			_ = json.NewEncoder(w).Encode(root)
+			return true
+		}
+		d, n := newDriver(t, Options{}), e.node(nil)
+		if vendor, err := d.DetectVendor(t.Context(), n); err != nil || vendor != "Maker" {
+			t.Errorf("%s: the vendor is %q, %v", name, vendor, err)
+		}
+		if e.live() != 1 {
+			t.Errorf("%s: %d sessions are open, want the one that was opened", name, e.live())
+		}
+		err := d.pool.with(t.Context(), nil, n, "look", func(_ *session, _ account, c *gofish.APIClient) error {
+			if got, want := expansion(c), map[bool]string{true: "?$expand=."}[odd["ProtocolFeaturesSupported"] != nil]; got != want {
+				t.Errorf("%s: collections are read with %q, want %q", name, got, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
