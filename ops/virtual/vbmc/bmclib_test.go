@@ -22,7 +22,8 @@ func TestBMCLib(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	const want = "boot device set\npower set\npower state on\n"
-	if out, err := exec.CommandContext(t.Context(), program, host, port, "admin", "secret-word").CombinedOutput(); err != nil || string(out) != want {
+	out, err := exec.CommandContext(t.Context(), program, host, port, "admin", "secret-word").CombinedOutput()
+	if err != nil || string(out) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
 	}
 	if device, once := computer.BootOverride(); device != Network || !once || !computer.On() {

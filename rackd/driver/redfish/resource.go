@@ -11,7 +11,7 @@ import (
 
 // What rackd reads of a BMC's resources is declared here and where it is used, not taken from gofish's types of them. Those hold a
 // whole resource: a BMC that has one property in another form than the standard's could not be read at all. And gofish's calls of
-// actions repeat a write that a BMC refuses for its tag, which no fence has seen.
+// actions send a write that a BMC refused for its tag once more, which the driver has not decided on.
 
 // System is a machine as its BMC shows it.
 type System struct {
@@ -160,7 +160,8 @@ func refusal(err error) (*schemas.Error, bool) {
 	}
 	refused.Code, refused.Message = said.Error.Code, said.Error.Message
 	for _, info := range said.Error.Extended {
-		refused.ExtendedInfos = append(refused.ExtendedInfos, schemas.ErrExtendedInfo{MessageID: info.MessageID, Message: info.Message, Resolution: info.Resolution})
+		refused.ExtendedInfos = append(refused.ExtendedInfos,
+			schemas.ErrExtendedInfo{MessageID: info.MessageID, Message: info.Message, Resolution: info.Resolution})
 	}
 	return refused, true
 }

@@ -33,7 +33,8 @@ func TestOddPropertiesAreNoHindrance(t *testing.T) {
 			case r.Method != http.MethodGet || r.URL.Path != "/redfish/v1/Systems/1":
 				return false
 			}
-			s := map[string]any{"@odata.id": r.URL.Path, "Id": "1", "Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": r.URL.Path + "/Actions/Reset"}}}
+			s := map[string]any{"@odata.id": r.URL.Path, "Id": "1", "Actions": map[string]any{
+				"#ComputerSystem.Reset": map[string]any{"target": r.URL.Path + "/Actions/Reset"}}}
 			e.set(func() { s["PowerState"] = e.power })
 			for k, v := range odd {
 				s[k] = v
@@ -68,7 +69,8 @@ func TestOddServiceRoots(t *testing.T) {
 			if !isRoot(r) {
 				return false
 			}
-			root := map[string]any{"@odata.id": "/redfish/v1/", "Vendor": "Maker", "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}}
+			root := map[string]any{"@odata.id": "/redfish/v1/", "Vendor": "Maker",
+				"Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}}
 			for k, v := range odd {
 				root[k] = v
 			}
@@ -94,7 +96,8 @@ func TestOddServiceRoots(t *testing.T) {
 	}
 }
 
-// A write that a BMC refuses for its tag is not sent once more behind the fence's back. The tag of a drive is the one of its answer's header.
+// A write that a BMC refuses for its tag is not sent once more: the driver has not decided on that. The tag of a drive is the one of its
+// answer's header.
 func TestAnActionIsCalledOnce(t *testing.T) {
 	const drives = "/redfish/v1/Systems/1/VirtualMedia"
 	at := map[string]map[string]any{
@@ -102,7 +105,8 @@ func TestAnActionIsCalledOnce(t *testing.T) {
 			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{"target": "/redfish/v1/Systems/1/Actions/Reset"}}},
 		drives: {"Members": []any{link(drives + "/Cd")}, "Members@odata.count": 1},
 		drives + "/Cd": {"@odata.id": drives + "/Cd", "@odata.etag": `"of the body"`, "Id": "Cd", "MediaTypes": []string{"CD"},
-			"Actions": map[string]any{"#VirtualMedia.InsertMedia": map[string]any{"target": drives + "/Cd/Insert"}, "#VirtualMedia.EjectMedia": map[string]any{"target": drives + "/Cd/Eject"}}},
+			"Actions": map[string]any{"#VirtualMedia.InsertMedia": map[string]any{"target": drives + "/Cd/Insert"},
+				"#VirtualMedia.EjectMedia": map[string]any{"target": drives + "/Cd/Eject"}}},
 	}
 	e, posts := newEmulator(t), []string{}
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
@@ -114,9 +118,8 @@ func TestAnActionIsCalledOnce(t *testing.T) {
 		case r.Method != http.MethodPost || strings.Contains(r.URL.Path, "Sessions"):
 			return false
 		}
-		e.set(func() {
-			posts = append(posts, strings.TrimPrefix(r.URL.Path, "/redfish/v1/Systems/1/")+" "+r.Header.Get("If-Match"))
-		})
+		post := strings.TrimPrefix(r.URL.Path, "/redfish/v1/Systems/1/") + " " + r.Header.Get("If-Match")
+		e.set(func() { posts = append(posts, post) })
 		refuse(w, http.StatusPreconditionFailed, "changed")
 		return true
 	}
@@ -141,7 +144,8 @@ func TestRefusalOfAnotherForm(t *testing.T) {
 		m := newModel("HPE")
 		m.before = func(_ *model, w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(`{"error":{"code":"iLO.0.10.ExtendedInfo","message":"See it","@Message.ExtendedInfo":[{"MessageId":"iLO.2.14.UnableToModifyDuringSystemPOST","Message":"It starts.",` + odd + `}]}}`))
+			_, _ = w.Write([]byte(`{"error":{"code":"iLO.0.10.ExtendedInfo","message":"See it","@Message.ExtendedInfo":[` +
+				`{"MessageId":"iLO.2.14.UnableToModifyDuringSystemPOST","Message":"It starts.",` + odd + `}]}}`))
 			return true
 		}
 		r, d := modelRig(t, m)
