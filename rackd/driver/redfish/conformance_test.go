@@ -42,7 +42,7 @@ func machineOf(t *testing.T, auth string) *drivertest.Machine {
 	system, second := map[string]any{fieldAuth: auth}, (func() *node.Document)(nil)
 	without := map[string]string{"MediaCertificate": "its emulator has no virtual drive: ops/virtual/vbmc has one"}
 	if auth == "basic" {
-		e.other = &machine{"Off", maps.Clone(e.boot)}
+		e.set(func() { e.other = &machine{"Off", maps.Clone(e.boot)} })
 		system[fieldSystem] = "/redfish/v1/Systems/1"
 		second = func() *node.Document {
 			n := e.node(map[string]any{fieldAuth: auth, fieldSystem: "/redfish/v1/Systems/2"})

@@ -70,7 +70,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 				p := newPDU(t, outlets["apc_rackpdu"])
-				p.other = p.outlet.beside()
+				p.set(func() { p.other = p.outlet.beside() })
 				fields := map[string]any{fieldVersion: version, fieldCommunity: "pr1vate"}
 				return &drivertest.Machine{
 					// A hold as short as this has always passed, so that a reboot has the same requests each time.
