@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 				fields := map[string]any{fieldVersion: version, fieldCommunity: "pr1vate"}
 				return &drivertest.Machine{
 					// A hold as short as this has always passed, so that a reboot has the same requests each time.
-					Power: quick(t, Options{AnswerTimeout: 3 * drivertest.Lateness, SetTimeout: 6 * drivertest.Lateness, Hold: time.Nanosecond,
+					Power: quick(t, Options{AnswerTimeout: 6 * drivertest.Lateness, SetTimeout: 6 * drivertest.Lateness, Hold: time.Nanosecond,
 						Log: drivertest.Logger(t)}), Secret: "pr1vate",
 					Node: p.node("apc_rackpdu", fields),
 					Port: func() string { _, port, _ := net.SplitHostPort(p.conn.LocalAddr().String()); return port },
