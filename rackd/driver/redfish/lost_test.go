@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -81,11 +80,15 @@ func TestAResetThatIsAnswered500(t *testing.T) {
 			if target == driver.Rebooting {
 				e.power = "On"
 			}
+			var reads atomic.Int64 // of the system, after the reset
 			e.hook = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/Actions/Reset") {
-					time.AfterFunc(50*time.Millisecond, func() { e.set(func() { e.power = "On" }) })
+				switch reset := strings.HasSuffix(r.URL.Path, "/Actions/Reset"); {
+				case r.Method == http.MethodPost && reset:
+					reads.Store(1)
 					refuse(w, 500, "internal error")
 					return true
+				case reads.Load() > 0 && r.Method == http.MethodGet && reads.Add(1) > 2: // not at the first
+					e.set(func() { e.power = "On" })
 				}
 				return false
 			}
