@@ -15,7 +15,7 @@ FUZZTIME ?= 5s
 CHAOS ?= 10m
 CHAOS_SEED ?=
 
-.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware recordings boot tempest python-agent kickstart chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent
+.PHONY: help demo check test build lint unit unraced race versions e2e attack hardware recordings boot tempest python-agent kickstart sushy-tools chaos fuzz bench docs grammar clean packages-build packages-rack packages-test packages-hardware packages-bench packages-tempest packages-python-agent
 
 help:
 	@echo "make demo    boot two virtual machines from nothing to a running system (root; Debian)"
@@ -32,6 +32,7 @@ help:
 	@echo "make tempest OpenStack's black-box suite of the API, with a real Keystone: some minutes (docs/clients.md)"
 	@echo "make python-agent  ironic-python-agent on virtual machines, and playbooks that deploy them: half an hour and more (docs/clients.md)"
 	@echo "make kickstart  the kickstarts that rackd serves, judged by pykickstart's validator (docs/installers.md)"
+	@echo "make sushy-tools  the redfish driver on the machine of OpenStack's emulator (docs/hardware.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
 	@echo "make bench   what is claimed about speed, measured: some 30 minutes (docs/benchmarks.md)"
@@ -136,6 +137,11 @@ python-agent: packages-test packages-python-agent build
 kickstart:
 	@[ -d "$$IRONYARD_PYKICKSTART" ] || { echo "set IRONYARD_PYKICKSTART to a checkout of pykickstart, whose validator judges the kickstarts that rackd serves"; exit 1; }
 	$(GO) test -vet=off -count 1 -v -run TestKickstartsAreValid ./rackd/daemon
+
+# sushy-tools is in none of Debian 12's packages: IRONYARD_SUSHY_TOOLS is a checkout of its repository. Its libraries are Debian's.
+sushy-tools:
+	@[ -d "$$IRONYARD_SUSHY_TOOLS" ] || { echo "set IRONYARD_SUSHY_TOOLS to a checkout of sushy-tools, and install python3-flask, python3-webob, python3-tenacity and python3-bcrypt"; exit 1; }
+	$(GO) test -vet=off -count 1 -v -run TestSushyTools ./rackd/driver/redfish
 
 chaos: packages-test
 	IRONYARD_E2E=1 IRONYARD_CHAOS=$(CHAOS) IRONYARD_CHAOS_SEED=$(CHAOS_SEED) $(GO) test -timeout 0 -count 1 -v -run 'TestChaos|TestHostPaused|TestBusLosses|TestZombie' ./e2e/faults
