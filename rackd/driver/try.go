@@ -46,6 +46,16 @@ func (t *Try) Spend(account [32]byte) {
 	t.spent[account] = true
 }
 
+// Spent reports whether a BMC has refused a login that the request has caused.
+func (t *Try) Spent() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.spent) > 0
+}
+
 // Withheld is an error of credentials that a BMC refuses, and that rackd holds back so that the account is not locked. It wraps ErrDenied.
 type Withheld interface {
 	error

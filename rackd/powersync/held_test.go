@@ -2,6 +2,7 @@ package powersync
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 type chassis struct {
 	pool    *pools.Pool[session]
 	refuses atomic.Bool
+	silent  atomic.Bool
 	logins  atomic.Int64
 }
 
@@ -42,6 +44,9 @@ func (c *chassis) ask(ctx context.Context, n *node.Document) error {
 	var sum [32]byte
 	copy(sum[:], n.DriverString("account"))
 	err := c.pool.Use(ctx, pools.Account{Address: "chassis", Sum: sum, Node: n}, func(context.Context) (session, error) {
+		if c.silent.Load() {
+			return session{}, &pools.Lost{Err: errors.New("no answer")}
+		}
 		c.logins.Add(1)
 		if c.refuses.Load() {
 			return session{}, pools.RefusedLogin(&pools.Failure{Class: pools.Denied, Said: "401"})
@@ -124,4 +129,42 @@ func TestTheEndOfMaintenanceLogsInOnce(t *testing.T) {
 		c.refuses.Store(false)
 		ends(4, "++")
 	})
+}
+
+// The login that the end of a maintenance asks for is made by the first read that reaches the BMC. One that is held back, because
+// another request was refused a moment ago, and one that the BMC is silent to, leave it to the next.
+func TestTheLoginOfAnOperatorIsSpentByALogin(t *testing.T) {
+	for name, before := range map[string]func(c *chassis, n *node.Document){
+		"another request was refused a moment ago": func(c *chassis, n *node.Document) { _ = c.ask(driver.WithTry(context.Background()), n) },
+		"the BMC is silent for a while":             func(c *chassis, _ *node.Document) { c.silent.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRack(1)
+				c := behind(t, r)
+				s, stop := running(t, r)
+				defer stop()
+				time.Sleep(time.Hour)
+				s.NodeChanged("n0") // the task sees the fault
+				time.Sleep(5 * time.Second)
+				before(c, r.nodes["n0"])
+				c.refuses.Store(false)
+				logins := c.logins.Load()
+				r.mu.Lock()
+				r.change("n0", func(n *node.Document) { n.Maintenance, n.Fault = false, "" })
+				r.mu.Unlock()
+				s.NodeChanged("n0")
+				time.Sleep(5 * time.Second)
+				c.silent.Store(false)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				r.mu.Lock()
+				n := r.nodes["n0"]
+				r.mu.Unlock()
+				if got := c.logins.Load() - logins; n.Maintenance || got != 1 {
+					t.Errorf("an hour after the end of its maintenance the node has maintenance %t and fault %q, with %d logins; want one, and neither", n.Maintenance, n.Fault, got)
+				}
+			})
+		})
+	}
 }

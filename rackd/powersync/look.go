@@ -50,6 +50,9 @@ func (s *Sync) read(ctx context.Context, n *node.Document, hw *driver.Hardware) 
 	state, err := hw.Power().PowerState(reading, n)
 	cancel()
 	if err != nil {
+		if driver.TryOf(reading).Spent() {
+			s.answered(n.UUID)
+		}
 		if sent(err) && ctx.Err() == nil {
 			s.cfg.Metrics.PowerRead(resultOf(err))
 		}
@@ -76,16 +79,22 @@ func (s *Sync) read(ctx context.Context, n *node.Document, hw *driver.Hardware) 
 	return nil
 }
 
-// asked reports whether an operator has ended the node's fault since the last read, which is to find out whether the BMC is well again.
+// asked reports whether an operator has ended the node's fault, and no read since has found out whether the BMC is well again. One that
+// was held back, or not answered, has not.
 func (s *Sync) asked(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.faults[id]
-	if f == nil || !f.asked {
-		return false
+	return f != nil && f.asked
+}
+
+// answered notes that the BMC has refused the login that the operator had asked for.
+func (s *Sync) answered(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.faults[id]; f != nil {
+		f.asked = false
 	}
-	f.asked = false
-	return true
 }
 
 // sent reports whether a read that failed has sent something to the BMC. One that rests, or has refused the credentials before, is sent

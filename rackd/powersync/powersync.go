@@ -86,7 +86,7 @@ type fault struct {
 	told time.Duration
 	// shown: the node's document has shown it.
 	shown bool
-	// asked: an operator has ended it, and the power was not read since.
+	// asked: an operator has ended it, and the BMC has neither let in nor refused a login since.
 	asked bool
 }
 
