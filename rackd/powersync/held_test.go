@@ -136,7 +136,7 @@ func TestTheEndOfMaintenanceLogsInOnce(t *testing.T) {
 func TestTheLoginOfAnOperatorIsSpentByALogin(t *testing.T) {
 	for name, before := range map[string]func(c *chassis, n *node.Document){
 		"another request was refused a moment ago": func(c *chassis, n *node.Document) { _ = c.ask(driver.WithTry(context.Background()), n) },
-		"the BMC is silent for a while":             func(c *chassis, _ *node.Document) { c.silent.Store(true) },
+		"the BMC is silent for a while":            func(c *chassis, _ *node.Document) { c.silent.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,8 @@ type refusal struct {
 	until  time.Time
 	asked  time.Time // when a call was for the account last
 	why    error
+	// later: a request within a session was refused, so that the driver's login proves no credentials.
+	later bool
 }
 
 // heldBack is a refusal after which rackd holds the credentials back. It implements driver.Withheld.
@@ -86,8 +88,9 @@ func (c *courtesy) check(sum [32]byte, try *driver.Try) error {
 	return &heldBack{cause: r.why, until: r.until, alone: alone}
 }
 
-// refused begins a pause, and spends the request's login. It returns why, marked as the last login if no other follows by itself.
-func (c *courtesy) refused(sum [32]byte, try *driver.Try, why error) error {
+// refused begins a pause, and spends the request's login. It returns why, marked as the last login if no other follows by itself. later
+// says that the login went well, and what followed was refused.
+func (c *courtesy) refused(sum [32]byte, try *driver.Try, why error, later bool) error {
 	try.Spend(sum)
 	now := time.Now()
 	c.mu.Lock()
@@ -106,6 +109,7 @@ func (c *courtesy) refused(sum [32]byte, try *driver.Try, why error) error {
 		c.refusal[sum] = r
 	}
 	r.logins++
+	r.later = r.later || later
 	r.until, r.asked, r.why = now.Add(shorter(pauseOf(c.recovery), c.chance())), now, why
 	if r.logins < loginsAlone {
 		return why
@@ -118,6 +122,15 @@ func (c *courtesy) accepted(sum [32]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.refusal, sum)
+}
+
+// letIn forgets the refusals of an account that has a session now, whatever else has failed, if they were of logins.
+func (c *courtesy) letIn(sum [32]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.refusal[sum]; r != nil && !r.later {
+		delete(c.refusal, sum)
+	}
 }
 
 // marked is an error that the pool acts upon. Its text is that of its cause.

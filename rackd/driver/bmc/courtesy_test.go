@@ -204,3 +204,44 @@ func TestThePauseIsShorterThanThatOfPowerSync(t *testing.T) {
 		}
 	}
 }
+
+// The login of a request is let in, and what the request then asks for fails for another reason. Another account of the BMC ends that
+// session. Background work goes on all the same: the BMC takes the credentials.
+func TestALoginThatIsLetInIsEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p, use := refusing()
+		f.logins(t, time.Hour, func() error { return use(t.Context()) })
+		f.refuse.Store(false)
+		fails := func(*talk) error { return &Failure{Class: Busy, Said: "503"} }
+		if err := p.Use(driver.WithTry(t.Context()), accountOf("a", 1), f.login, fails); err == nil || isRefusedLogin(err) {
+			t.Fatalf("a request to a BMC that is busy is told %v", err)
+		}
+		if err := p.Use(t.Context(), accountOf("a", 2), f.login, nothing); err != nil {
+			t.Fatal(err)
+		}
+		if err := use(t.Context()); err != nil {
+			t.Errorf("background work, after the BMC has let a request in: %v", err)
+		}
+	})
+}
+
+// Where a BMC is sent the credentials with each request, a login that sends nothing proves none.
+func TestALoginThatSendsNothingProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{Chance: func() float64 { return 0 }})
+		sent := 0
+		call := func(ctx context.Context, answer error) error {
+			return p.Use(ctx, accountOf("a", 1), f.login, func(*talk) error { sent++; return answer })
+		}
+		refused, busy := RefusedLogin(errors.New("wrong password")), &Failure{Class: Busy, Said: "503"}
+		for range 10 {
+			_ = call(t.Context(), refused)
+			time.Sleep(time.Minute)
+		}
+		_ = call(driver.WithTry(t.Context()), busy)
+		_ = p.Use(t.Context(), accountOf("a", 2), f.login, nothing)
+		if err := call(t.Context(), refused); sent != 3 || !isRefusedLogin(err) {
+			t.Errorf("the credentials were sent %d times, want two and that of the request: %v", sent, err)
+		}
+	})
+}

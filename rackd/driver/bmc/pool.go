@@ -174,7 +174,9 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 		p.courtesy.accepted(a.Sum)
 	case isRefusedLogin(err):
 		b.drop()
-		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
+		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, true)
+	case b.open:
+		p.courtesy.letIn(a.Sum)
 	}
 	return err
 }
@@ -190,7 +192,7 @@ func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error 
 	case err == nil:
 		p.courtesy.accepted(a.Sum)
 	case isRefusedLogin(err):
-		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
+		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, false)
 	}
 	return err
 }
@@ -208,7 +210,7 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	err := p.shelter(a, func() (err error) { s, err = login(ctx); return err })
 	if err != nil {
 		if isRefusedLogin(err) {
-			return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err)
+			return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, false)
 		}
 		return err
 	}
