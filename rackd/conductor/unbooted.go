@@ -4,10 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
+	"github.com/ironyard/ironyard/rackd/conductor/flow"
 )
 
 // A machine that iPXE is to boot from a volume tries for as long as that does not attach, and its node is active. The node's history says
@@ -39,7 +42,8 @@ func (c *Conductor) unbooted(n *node.Document, s ask.Sign) {
 
 // tellUnbooted writes the lines until ctx ends.
 func (c *Conductor) tellUnbooted(ctx context.Context) error {
-	told := map[string]time.Time{} // by node
+	told := map[string]time.Time{}   // by node
+	waits := map[string]work.Event{} // lines that the bus has not confirmed: it may have taken them
 	for {
 		var u unbooted
 		select {
@@ -50,15 +54,29 @@ func (c *Conductor) tellUnbooted(ctx context.Context) error {
 		if at, was := told[u.node.UUID]; was && u.at.Sub(at) < unbootedAgain {
 			continue
 		}
+		line, is := waits[u.node.UUID]
+		if !is || u.at.Sub(line.Time) >= unbootedAgain {
+			line = flow.HardwareEvent(c.cfg.Name, u.node, &hardware.Observation{})
+			line.ID, line.Time = u.node.UUID+"/"+u.sign.Phase+"/"+uuid.NewString(), u.at.UTC()
+			line.Before = []work.Line{{Time: u.at.UTC(), Phase: u.sign.Phase, Detail: u.sign.Detail}}
+			line.Cut()
+		}
+		waits[u.node.UUID] = line
 		telling, cancel := context.WithTimeout(ctx, unbootedWithin)
-		err := c.TellLog(telling, u.node, &hardware.Observation{}, []work.Line{{Time: u.at.UTC(), Phase: u.sign.Phase, Detail: u.sign.Detail}})
+		err := c.tellIdle(telling, line)
 		cancel()
-		if err != nil { // said by then; the machine tries again
+		if err != nil { // said by then; the machine tries again, and the bus drops what it has
 			continue
 		}
+		delete(waits, u.node.UUID)
 		for id, at := range told {
 			if u.at.Sub(at) >= unbootedAgain {
 				delete(told, id)
+			}
+		}
+		for id, line := range waits {
+			if u.at.Sub(line.Time) >= unbootedAgain {
+				delete(waits, id)
 			}
 		}
 		told[u.node.UUID] = u.at

@@ -57,5 +57,17 @@ func TestAVolumeThatDoesNotBootIsTold(t *testing.T) {
 		if n := lines(); n != 3 {
 			t.Errorf("after a time without the bus the history has %d lines, want 3", n)
 		}
+		time.Sleep(unbootedAgain)
+		s.mu.Lock()
+		s.mute = true
+		s.mu.Unlock()
+		try(6 * 5)
+		s.mu.Lock()
+		s.mute = false
+		s.mu.Unlock()
+		try(6 * 4)
+		if n := lines(); n != 4 {
+			t.Errorf("after five minutes in which the bus took events and did not confirm them, the history has %d lines, want 4", n)
+		}
 	})
 }

@@ -46,6 +46,8 @@ type shelf struct {
 	watch      []*Conductor
 	alive      atomic.Value          // name of a rackd that lives besides the owner
 	memory     map[string]*view.Work // what one rackd, by name, sees otherwise than the others
+	// mute: events are taken, and their publishers do not hear of it.
+	mute bool
 	// onPublish, if set, is called with each event, with mu held
 	onPublish func(work.Event)
 }
@@ -153,12 +155,20 @@ func (s *shelf) Publish(_ context.Context, e work.Event) error {
 	for _, old := range s.events {
 		if e.ID != "" && old.ID == e.ID {
 			s.again = append(s.again, e.ID)
-			return nil
+			return s.confirmed()
 		}
 	}
 	s.events = append(s.events, e)
 	if s.onPublish != nil {
 		s.onPublish(e)
+	}
+	return s.confirmed()
+}
+
+// confirmed is what a publisher hears of an event that was taken. mu is held.
+func (s *shelf) confirmed() error {
+	if s.mute {
+		return context.DeadlineExceeded
 	}
 	return nil
 }
