@@ -340,13 +340,15 @@ A flow begins no step while its node is in maintenance: a person may be at the m
 ## What happens beside a flow
 
 At each place of each flow of simulated machines (` + "`e2e/faults/places`" + `; at one of each with each event in make test, at all in make chaos).
-Flows by other ways to boot and to deploy are killed only. Make test kills those at the steps that have these ways in them:
+Flows by other ways to boot and to deploy are killed only. Make test kills those at the steps that have these ways in them. A boot volume has no target here:
+the virtual rack shows firmware that finds none (` + "`e2e/scenario`" + `):
 
 | event | the flow |
 |---|---|
 | its rackd is killed | ends as without that |
-| its rackd is killed, and the flow boots or deploys by virtual media, iSCSI, a volume, a ramdisk, a partition image or an installer | ends as without that: one write, one start of what was written, and drives, volumes, boot device and power as without that. Where firmware finds no medium because the rackd that served it has died, it may start the disk's old instance once |
-| its rackd is killed once the flow has nothing to do any more, and its instance starts from a medium of rackds | ends as without that. A machine that has not read its medium by then stands still; another rackd puts a medium in, and the next start finds it ([decision 138](decisions/138-media-of-instances-outlive-their-rackd.md)) |
+| its rackd is killed, and the flow boots or deploys by virtual media, HTTP boot, iSCSI, a volume, a ramdisk, an image of a CD, a partition image, a container, an installer, ` + "`custom-agent`" + ` or ` + "`autodetect`" + ` | ends as without that: one write, one start of what was written, and drives, volumes, boot device, what firmware loads by HTTP, an ephemeral partition that stays and power as without that. Where firmware finds no medium because the rackd that served it has died, it may start the disk's old instance once |
+| the agent's iSCSI target dies while rackd writes an image to it; at each place its rackd is killed as well | ends as without that: rackd has the agent export the disk again, and the image is on it once |
+| its rackd is killed once the flow has nothing to do any more, and its instance starts from a medium of rackds, in a drive or by HTTP boot | ends as without that. A machine that has not read its medium by then stands still; another rackd puts in a medium or tells the firmware of it, and the next start finds it ([decision 138](decisions/138-media-of-instances-outlive-their-rackd.md)) |
 | its rackd is killed, and the flow writes firmware by Redfish | ends as without that: each file is fetched and written once, also where the BMC starts again with it, or the machine restarts for it. Where the order was lost with its rackd, the step looks for its traces, and fails with what may have happened ([decision 75](decisions/075-an-order-to-a-bmc-is-given-once.md)) |
 | the node goes into maintenance and out of it | parks once the step that runs has ended, sends nothing to the machine until then, and ends as without that |
 | an abort that is accepted | ends in the state of its failure, or where it was serviced in active, and says that it was aborted; or ends as without that and says that the abort came too late |
