@@ -52,7 +52,7 @@ func (s SSH) Dial(ctx context.Context, timeout time.Duration, networks outbound.
 	client, err := s.dial(ctx, timeout, networks, methods)
 	if isRefusedLogin(err) && s.Password != "" && !sent {
 		// The host asks for passwords by questions alone.
-		return s.dial(ctx, timeout, networks, []ssh.AuthMethod{ssh.KeyboardInteractive(s.answer)})
+		return s.dial(ctx, timeout, networks, []ssh.AuthMethod{ssh.KeyboardInteractive(s.answers())})
 	}
 	return client, err
 }
@@ -60,15 +60,19 @@ func (s SSH) Dial(ctx context.Context, timeout time.Duration, networks outbound.
 // errQuestion is what a host asks that is not the password.
 var errQuestion = errors.New("the host asks for more than a password")
 
-// answer answers a host's question for the password.
-func (s SSH) answer(_, _ string, questions []string, echos []bool) ([]string, error) {
-	switch {
-	case len(questions) == 0:
-		return nil, nil // a greeting
-	case len(questions) > 1 || echos[0]:
-		return nil, errQuestion
+// answers returns what answers a host's question for the password, once: a host that refuses it may ask again within one login.
+func (s SSH) answers() ssh.KeyboardInteractiveChallenge {
+	answered := false
+	return func(_, _ string, questions []string, echos []bool) ([]string, error) {
+		switch {
+		case len(questions) == 0:
+			return nil, nil // a greeting
+		case answered || len(questions) > 1 || echos[0]:
+			return nil, errQuestion
+		}
+		answered = true
+		return []string{s.Password}, nil
 	}
-	return []string{s.Password}, nil
 }
 
 // dial is Dial by these methods.
@@ -93,21 +97,35 @@ func (s SSH) dial(ctx context.Context, timeout time.Duration, networks outbound.
 
 // login makes a client of a connection.
 func (s SSH) login(wire net.Conn, methods []ssh.AuthMethod) (*ssh.Client, error) {
-	config := &ssh.ClientConfig{User: s.User, Auth: methods, HostKeyCallback: ssh.InsecureIgnoreHostKey()} // the operator said so, on this node
+	config := &ssh.ClientConfig{User: s.User, Auth: methods}
+	trust, shown := ssh.InsecureIgnoreHostKey(), false // the operator said so, on this node
 	if s.HostKey != nil {
-		config.HostKeyCallback, config.HostKeyAlgorithms = ssh.FixedHostKey(s.HostKey), algorithms(s.HostKey.Type())
+		trust, config.HostKeyAlgorithms = ssh.FixedHostKey(s.HostKey), algorithms(s.HostKey.Type())
+	}
+	config.HostKeyCallback = func(host string, at net.Addr, key ssh.PublicKey) error {
+		err := trust(host, at, key)
+		shown = err == nil
+		return err
 	}
 	conn, channels, requests, err := ssh.NewClientConn(wire, s.Address, config)
 	if err == nil {
 		return ssh.NewClient(conn, channels, requests), nil
 	}
 	switch {
-	case strings.Contains(err.Error(), "unable to authenticate"), errors.Is(err, errQuestion):
+	case strings.Contains(err.Error(), "unable to authenticate"), errors.Is(err, errQuestion), shown && sentAway(err):
 		return nil, RefusedLogin(&Failure{Class: Denied, Said: err.Error()})
 	case strings.Contains(err.Error(), "host key mismatch"):
 		return nil, &Failure{Class: Invalid, Said: "with another key than " + s.HostKeyField + "; correct it if the host has a new one"}
 	}
 	return nil, &Lost{Err: err}
+}
+
+// sentAway reports whether err is the host's word that it takes no further credentials after those it has refused: by RFC 4253 a protocol
+// error, as of sshd with MaxAuthTries, or that no method is left. The library gives such words as text alone.
+func sentAway(err error) bool {
+	said := strings.ToLower(err.Error())
+	return strings.Contains(said, "ssh: disconnect, reason 14:") ||
+		strings.Contains(said, "ssh: disconnect, reason 2:") && strings.Contains(said, "auth")
 }
 
 // algorithms are those by which a host shows a key of that type.

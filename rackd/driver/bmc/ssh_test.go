@@ -18,6 +18,11 @@ import (
 
 // asking is a host that asks for passwords by its methods, and counts those that it was sent.
 func asking(t *testing.T, byPassword, byQuestions bool) (at string, sent func() int) {
+	return strict(t, byPassword, byQuestions, 0, 1)
+}
+
+// strict is asking for a host that ends the connection after so many refusals, and asks that often within one login by questions.
+func strict(t *testing.T, byPassword, byQuestions bool, refusals, times int) (at string, sent func() int) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -36,17 +41,21 @@ func asking(t *testing.T, byPassword, byQuestions bool) (at string, sent func() 
 		}
 		return nil, nil
 	}
-	config := &ssh.ServerConfig{}
+	config := &ssh.ServerConfig{MaxAuthTries: refusals}
 	if byPassword {
 		config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) { return check(string(p)) }
 	}
 	if byQuestions {
 		config.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-			words, err := ask("", "", []string{"Password: "}, []bool{false})
-			if err != nil {
-				return nil, err
+			for i := 1; ; i++ {
+				words, err := ask("", "", []string{"Password: "}, []bool{false})
+				if err != nil {
+					return nil, err
+				}
+				if let, err := check(words[0]); err == nil || i == times {
+					return let, err
+				}
 			}
-			return check(words[0])
 		}
 	}
 	config.AddHostKey(signer)
@@ -81,6 +90,20 @@ func TestAPasswordIsSentOnce(t *testing.T) {
 			} else if strings.Contains(err.Error(), word) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// A host that ends the connection at a refusal, or asks again within one login, has refused the password all the same, and counts it.
+func TestARefusalIsHeardFromAStrictHost(t *testing.T) {
+	for name, host := range map[string]struct {
+		byPassword, byQuestions bool
+		refusals, times         int
+	}{"ends the connection": {byPassword: true, refusals: 1, times: 1}, "asks five times": {byQuestions: true, times: 5}} {
+		at, sent := strict(t, host.byPassword, host.byQuestions, host.refusals, host.times)
+		_, err := SSH{Address: at, User: "admin", Password: "wr0ng-pass"}.Dial(t.Context(), 5*time.Second, outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")})
+		if !isRefusedLogin(err) || sent() != 1 {
+			t.Errorf("a host that %s: %v after %d passwords", name, err, sent())
 		}
 	}
 }
