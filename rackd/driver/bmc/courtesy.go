@@ -1,7 +1,9 @@
 package bmc
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -34,6 +36,42 @@ type courtesy struct {
 	chance   func() float64 // as well
 	mu       sync.Mutex
 	refusal  map[[32]byte]*refusal // by Account.Sum
+	turns    map[[32]byte]*turn    // of logins that take no turn at their BMC, as well
+}
+
+// turn is one account's.
+type turn struct {
+	taken chan struct{} // capacity 1: full while a login is under way
+	users int
+}
+
+// take waits until no other login of an account is under way. give ends the turn.
+func (c *courtesy) take(ctx context.Context, sum [32]byte) (give func(), err error) {
+	c.mu.Lock()
+	if c.turns == nil {
+		c.turns = map[[32]byte]*turn{}
+	}
+	t := c.turns[sum]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		c.turns[sum] = t
+	}
+	t.users++
+	c.mu.Unlock()
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(c.turns, sum)
+		}
+	}
+	select {
+	case t.taken <- struct{}{}:
+		return func() { <-t.taken; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("waiting for other logins of this account (%w): %w", context.Cause(ctx), driver.ErrUnreachable)
+	}
 }
 
 type refusal struct {

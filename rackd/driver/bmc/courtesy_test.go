@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +244,47 @@ func TestALoginThatSendsNothingProvesNothing(t *testing.T) {
 		_ = p.Use(t.Context(), accountOf("a", 2), f.login, nothing)
 		if err := call(t.Context(), refused); sent != 3 || !isRefusedLogin(err) {
 			t.Errorf("the credentials were sent %d times, want two and that of the request: %v", sent, err)
+		}
+	})
+}
+
+// Many logins beside the pool that begin at one moment, as of all consoles of a host, are one refusal to the BMC. Those that it lets in
+// follow each other, and one that waits too long gives up.
+func TestLoginsBesideThePoolAreRefusedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, _ := refusing()
+		var logins atomic.Int32
+		refuse := true
+		login := func() error {
+			logins.Add(1)
+			time.Sleep(time.Second)
+			if refuse {
+				return RefusedLogin(&Failure{Class: Denied, Said: "wrong password"})
+			}
+			return nil
+		}
+		all := func(ctx context.Context) (failed int32) {
+			var n atomic.Int32
+			var g sync.WaitGroup
+			for range 16 {
+				g.Go(func() {
+					if p.Beside(ctx, accountOf("a", 1), login) != nil {
+						n.Add(1)
+					}
+				})
+			}
+			g.Wait()
+			return n.Load()
+		}
+		if failed := all(driver.WithTry(t.Context())); failed != 16 || logins.Load() != 1 {
+			t.Errorf("%d of 16 consoles were refused by %d logins, want all by one", failed, logins.Load())
+		}
+		time.Sleep(time.Minute)
+		refuse = false
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
+		defer cancel()
+		if failed := all(ctx); failed != 5 || len(p.courtesy.turns) != 0 {
+			t.Errorf("%d of 16 logins of a second each gave up after ten seconds, want 5; %d turns are left", failed, len(p.courtesy.turns))
 		}
 	})
 }

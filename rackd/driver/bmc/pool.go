@@ -182,12 +182,18 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 }
 
 // Beside runs do, which logs in by a connection of its own: it takes no turn. Credentials that it marks as refused rest as those of Use
-// do. a.Sum is another one than that of Use, whose session may go on with credentials that a login would not get in with.
+// do. a.Sum is another one than that of Use, whose session may go on with credentials that a login would not get in with. Logins of one
+// account wait for each other: the first of many that is refused is the only one.
 func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error {
+	give, err := p.courtesy.take(ctx, a.Sum)
+	if err != nil {
+		return err
+	}
+	defer give()
 	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
 		return err
 	}
-	err := do()
+	err = do()
 	switch {
 	case err == nil:
 		p.courtesy.accepted(a.Sum)
