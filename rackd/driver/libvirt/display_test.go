@@ -77,6 +77,35 @@ func TestDisplaysOnLoopbackNeedTheOperatorsWord(t *testing.T) {
 	}
 }
 
+// A viewer logs in by SSH beside the session of before, which goes on when the host no longer takes the key. The host is not asked for
+// each viewer then: one login in a minute is refused, of all nodes there together.
+func TestViewersAreRefusedOnce(t *testing.T) {
+	if os.Getenv("IRONYARD_E2E") != "1" {
+		t.Skip("needs sshd (Debian's openssh-server); set IRONYARD_E2E=1")
+	}
+	s := newSSHServer(t)
+	g := Graphical{newDriver(t, Options{Networks: loopback})}
+	other, _ := sshKey(t)
+	var tried int
+	for i := range 8 {
+		n := with(s.node("qemu", "system", "/run/libvirt/libvirt-sock", fmt.Sprintf("web%d", i)), map[string]any{fieldPrivateKey: other})
+		to, err := parse(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.dial(driver.WithTry(t.Context()), n, to, display{"tcp", "127.0.0.1:5900"})
+		if !errors.Is(err, driver.ErrDenied) || strings.Contains(err.Error(), "PRIVATE KEY") {
+			t.Errorf("viewer %d: %v", i, err)
+		}
+		if held, is := errors.AsType[driver.Withheld](err); !is || held.Tried() {
+			tried++
+		}
+	}
+	if tried != 1 {
+		t.Errorf("%d of 8 viewers were refused by the host, want the first", tried)
+	}
+}
+
 // screened is a machine of QEMU with a display and nothing to boot, which does not run.
 const screened = `<domain type='qemu'><name>web1</name><memory unit='MiB'>16</memory><os><type arch='x86_64' machine='pc'>hvm</type></os>
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><video><model type='vga'/></video>%s<memballoon model='none'/></devices></domain>`

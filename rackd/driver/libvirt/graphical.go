@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
@@ -75,9 +76,9 @@ func (g Graphical) OpenViewer(ctx context.Context, f driver.Fence, n *node.Docum
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	stream, err := dialDisplay(ctx, t, at, g.opts)
+	stream, err := g.dial(ctx, n, t, at)
 	if err != nil {
-		return nil, t.explain(n, openingGraphical, err)
+		return nil, err
 	}
 	greeting, cancel := context.WithTimeout(ctx, g.opts.CallTimeout)
 	defer cancel()
@@ -93,6 +94,19 @@ func (g Graphical) OpenViewer(ctx context.Context, f driver.Fence, n *node.Docum
 		return nil, err
 	}
 	return serialline.New(stream, serialline.Options{Node: n, Fence: f, What: "the display of the machine at libvirt " + t.shown, Secrets: t.secrets()}), nil
+}
+
+// dial connects to a display. By SSH that is a login of its own, and the session of the other calls may go on although it is refused. So
+// it rests by itself: else each viewer would count at the host.
+func (g Graphical) dial(ctx context.Context, n *node.Document, t target, at display) (stream serialline.Stream, err error) {
+	account := bmc.Account{Address: t.address(), Sum: sha256.Sum256([]byte("display\x00" + t.accountOf)), Node: n}
+	err = g.pool.Beside(ctx, account, func() (err error) {
+		stream, err = dialDisplay(ctx, t, at, g.opts)
+		return err
+	})
+	attempt := t.attempt(n, openingGraphical)
+	attempt.Again = "the graphical console"
+	return stream, attempt.Explain(err)
 }
 
 // displayOf is where the machine's display is now.

@@ -38,8 +38,12 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 
 // explain says what went wrong at the host.
 func (t target) explain(n *node.Document, doing string, err error) error {
+	return t.attempt(n, doing).Explain(err)
+}
+
+func (t target) attempt(n *node.Document, doing string) bmc.Attempt {
 	return bmc.Attempt{Node: n, Doing: doing, Device: "libvirt", BMC: t.shown, User: t.user, Secrets: t.secrets(),
-		Fields: bmc.Fields{Address: fieldURI, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}.Explain(err)
+		Fields: bmc.Fields{Address: fieldURI, User: fieldUser, Password: fieldPassword, VerifyCA: fieldVerifyCA}}
 }
 
 // find looks the machine up, by its UUID or its name.
