@@ -3,6 +3,8 @@ package redfish
 import (
 	"errors"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -32,6 +34,9 @@ func failureOf(err error, write bool) *bmc.Failure {
 		return nil
 	}
 	failure := bmc.StatusFailure(refused.HTTPReturnedStatusCode, write, message(refused), err)
+	if refusedLogin(err) {
+		failure.Class = bmc.Denied
+	}
 	if failure.Class == bmc.Refused && busy(refused) {
 		failure.Class = bmc.Busy
 	}
@@ -47,6 +52,20 @@ func classOf(err error) bmc.Class {
 		return bmc.Unreachable
 	}
 	return bmc.Refused
+}
+
+// refusedLogin reports whether a login ended with err because of its credentials. An iLO answers 400 to such a one, and says so in words.
+func refusedLogin(err error) bool {
+	switch status(err) {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusBadRequest:
+		refused, is := refusal(err)
+		return is && slices.ContainsFunc(refused.ExtendedInfos, func(i schemas.ErrExtendedInfo) bool {
+			return strings.HasSuffix(i.MessageID, ".UnauthorizedLoginAttempt")
+		})
+	}
+	return false
 }
 
 // message is the most telling text of a Redfish error.

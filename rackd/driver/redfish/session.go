@@ -49,7 +49,7 @@ func connect(ctx context.Context, a account, o Options, logins *lostLogins) (*se
 	}
 	// gofish's own context outlives the call; the transport uses the call's.
 	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), as)
-	if err != nil && a.auth == "auto" && noSessions(err) {
+	if err != nil && a.auth == "auto" && noSessions(err) && !refusedLogin(err) {
 		as.BasicAuth = true
 		client, err = gofish.ConnectContext(context.WithoutCancel(ctx), as)
 	}
@@ -59,7 +59,7 @@ func connect(ctx context.Context, a account, o Options, logins *lostLogins) (*se
 	}
 	if err != nil {
 		wire.Forget()
-		if code := status(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
+		if refusedLogin(err) {
 			return nil, bmc.RefusedLogin(err)
 		}
 		return nil, err
