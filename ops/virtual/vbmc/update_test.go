@@ -100,6 +100,7 @@ func TestTheBMCRestartsWithItsNewFirmware(t *testing.T) {
 	at, fetched := serveFiles(t, map[string][]byte{"bmc": FirmwareFile(BMCFirmware, "2.0.0")})
 	const away = 300 * time.Millisecond
 	b.Faults.Away(away)
+	b.FirmwareTakes(time.Second) // the order is answered before its connection breaks
 	c, err := gofish.Connect(gofish.ClientConfig{Endpoint: "https://" + address, Username: "admin", Password: "secret-word", Insecure: true})
 	if err != nil {
 		t.Fatal(err)
