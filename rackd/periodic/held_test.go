@@ -37,6 +37,7 @@ func TestWhatIsHeldBackIsNoFailure(t *testing.T) {
 		}
 		_, stop := r.running(t, task)
 		time.Sleep(time.Hour)
+		synctest.Wait() // a look that begins now ends
 		stop()
 		times := r.ran["power n0"]
 		if len(times) < 25 || len(times) > 33 || told != len(times) || r.counts["power denied"] != 1 || len(r.counts) != 1 {
@@ -65,6 +66,7 @@ func TestWhatIsHeldBackForAMoment(t *testing.T) {
 		}
 		_, stop := r.running(t, task)
 		time.Sleep(90 * time.Minute)
+		synctest.Wait()
 		stop()
 		times := r.ran["power n0"]
 		if len(times) < 2 || times[1].Before(again) || times[1].Sub(again) > 5*time.Second || r.counts["power denied"] != 0 {
