@@ -2,6 +2,7 @@ package membership
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ type Member struct {
 	Expires time.Time `json:"expires"`
 	// RenewSeconds is when central wants the member to renew next; 0: as usual.
 	RenewSeconds int `json:"renew_s,omitempty"`
+
+	// read stands for what the files held that programs read when they start, as the folder was opened, or renewed by this member.
+	read [sha256.Size]byte
 }
 
 // Open reads a member's folder.
@@ -60,6 +64,7 @@ func Open(dir string) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("member's folder %s: %w", dir, err)
 	}
+	m.read = m.contents()
 	return m, nil
 }
 
@@ -128,6 +133,7 @@ func (m *Member) accept(g join.Grant, k keys, now time.Time) (changed bool, err 
 	}
 	changed = w.changed
 	w.json(m.Path(memberFile), m)
+	m.read = m.contents()
 	return changed, w.err
 }
 

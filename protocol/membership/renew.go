@@ -150,7 +150,7 @@ const lookEvery = 3 * time.Second
 func (m *Member) KeepFresh(ctx context.Context, log *slog.Logger, now <-chan struct{}, changed func()) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	failed, had := false, m.contents()
+	failed, had := false, m.read // another process may have renewed it since the program has read its files
 	for {
 		t := time.NewTimer(due(time.Now(), m.Renewed, m.renewEvery(), failed, rand.Float64()))
 		if !m.waitFor(ctx, t.C, look.C, now) {
