@@ -337,6 +337,7 @@ func (r *run) connect(ctx context.Context, src source, p agentapi.StartISCSIPara
 		what += fmt.Sprintf("; the write goes on behind %d MB", tr.resume/1e6)
 	}
 	r.t.Record.Phase("iscsi", what)
+	r.h.Broke = "" // this session is open: what goes wrong now has a cause of its own
 	return tr, nil
 }
 
