@@ -2,7 +2,7 @@
 // per site however many machines want it. It owns its folder, the fetching and the
 // serving of what is in it.
 //
-// It may import rackd/outbound and rackd/ociimage. Invariants:
+// It may import rackd/outbound, rackd/ociimage and rackd/sendfile. Invariants:
 //
 //   - A file of the cache is complete and has the checksum that its name says:
 //     content is verified while it streams into a .part file, synced, then renamed.

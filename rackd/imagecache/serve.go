@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/sendfile"
 )
 
 // Prefix is the path below which Handler serves.
@@ -74,7 +76,7 @@ func (c *Cache) serve(w http.ResponseWriter, r *http.Request, fits func(code, id
 	w.Header().Set("ETag", `"`+id+`"`)
 	w.Header().Set(headerImage, id)
 	// No modification time: the name is the content, and the file's time is ours.
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(sendfile.Writer(w), r, "", time.Time{}, f)
 }
 
 // acquire keeps an entry from eviction until release; nil for none.

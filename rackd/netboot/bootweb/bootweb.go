@@ -1,7 +1,7 @@
 // Package bootweb serves machines over HTTP: the generated boot script, and the
 // boot files.
 //
-// It may import rackd/netboot and what is below it, and rackd/strangers. Every path is open to each host that
+// It may import rackd/netboot and what is below it, rackd/sendfile and rackd/strangers. Every path is open to each host that
 // reaches the listener, because firmware has no credentials (see rackd/netboot):
 //
 //	GET /boot/script                 what a machine is to do; by MAC or UUID
@@ -28,6 +28,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
+	"github.com/ironyard/ironyard/rackd/sendfile"
 	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
@@ -202,7 +203,7 @@ func (c *counter) Write(b []byte) (int, error) {
 }
 
 func (c *counter) ReadFrom(r io.Reader) (int64, error) {
-	n, err := io.Copy(c.ResponseWriter, r)
+	n, err := sendfile.Copy(c.ResponseWriter, r)
 	c.sent += n
 	return n, err
 }
