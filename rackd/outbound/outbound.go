@@ -69,13 +69,18 @@ func (f Fetching) Check(ip netip.Addr) error {
 const lookFor = 5 * time.Second
 
 // CheckURL returns a *RefusedError for a URL that nothing is fetched from. It is for what a BMC is told to fetch, which reaches networks
-// that the caller does not. A host that has no address here passes: the BMC may know it.
+// that the caller does not. A host that has no address here passes: the BMC may know it. One that a BMC may read as another address than
+// rackd does is refused.
 func (f Fetching) CheckURL(ctx context.Context, raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return errors.New("it is no URL")
+		return errors.New("address is no URL")
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+	ip, is, err := literal(u.Hostname())
+	if err != nil {
+		return err
+	}
+	if is {
 		return f.Check(ip)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)

@@ -167,3 +167,28 @@ func TestSameServer(t *testing.T) {
 		}
 	}
 }
+
+// A BMC reads a host by its own rules, often those of the C library. What may be an address for it, and is a mere name for rackd, is
+// refused.
+func TestHostsThatABMCReadsAsAnAddress(t *testing.T) {
+	for host, want := range map[string]string{
+		"2130706433": "ends in a number", "0x7f000001": "ends in a number", "0x7f.1": "ends in a number", "127.1": "ends in a number",
+		"0177.0.0.1": "ends in a number", "017700000001": "ends in a number", "127.000.000.001": "ends in a number", "169.254.43518": "ends in a number",
+		"0XA9FEA9FE": "ends in a number", "h.example.0x1.": "ends in a number", "10.1.515": "ends in a number",
+		"127.0.0.1.": "loopback", "localhost": "loopback", "LOCALHOST.": "loopback", "bmc.localhost": "loopback",
+		"１２７.0.0.1": "beyond ASCII", "①②⑦.0.0.1": "beyond ASCII", "127。0。0。1": "beyond ASCII", "": "is none", ".": "is none",
+		"10.1.2.3": "--no-fetch-from", "10.1.2.3.": "--no-fetch-from", "user@10.1.2.3": "--no-fetch-from",
+		"192.0.2.1": "", "192.0.2.1.": "", "[2001:db8::1]": "", "images.invalid": "", "4images.invalid": "", "h.example.0xfg": "", "h.x0": "",
+	} {
+		given := Fetching{Refused: networks("10.1.0.0/16")}
+		err := given.CheckURL(t.Context(), "http://"+host+"/disk.iso")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", host, err, want)
+		}
+	}
+	for _, text := range []string{"http:127.0.0.1/disk.iso", "http:///disk.iso"} {
+		if err := (Fetching{}).CheckURL(t.Context(), text); err == nil {
+			t.Errorf("%s passes", text)
+		}
+	}
+}
