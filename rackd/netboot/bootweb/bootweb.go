@@ -55,6 +55,7 @@ type Kickstarts interface {
 type web struct {
 	Config
 	lines *strangers.LineCount
+	turns *turns
 }
 
 // Handler serves /boot/script and /files/. Safe for concurrent use.
@@ -62,7 +63,7 @@ func Handler(c Config) http.Handler {
 	if c.Strangers == nil {
 		c.Strangers = strangers.New(strangers.Budget{}, nil, c.Log)
 	}
-	w := web{c, c.Strangers.Lines("the boot web")}
+	w := web{c, c.Strangers.Lines("the boot web"), newTurns()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+netboot.ScriptPath, w.script)
 	mux.HandleFunc("GET "+netboot.ProgramPath+"{mac}/{name}", w.program)

@@ -3,8 +3,15 @@ package bootweb
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/netboot"
+)
+
+// A kickstart that is taken more slowly is cut off.
+const (
+	sendGrace             = 30 * time.Second
+	slowestBytesPerSecond = 64 << 10
 )
 
 // installer answers an installer that asks for its kickstart, or for a file, which it is sent to the rack's cache for.
@@ -42,7 +49,15 @@ func (c web) kickstart(w http.ResponseWriter, r *http.Request, m netboot.Machine
 		http.NotFound(w, r)
 		return
 	}
+	made, done, err := c.turns.take(r.Context(), m.UUID)
+	if err != nil {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "other kickstarts are being made: ask again", http.StatusServiceUnavailable)
+		return
+	}
+	defer done()
 	text, err := c.Kickstarts.Kickstart(r.Context(), m, image)
+	made()
 	if err != nil {
 		if c.lines.OfMachine(m.UUID) {
 			c.Log.Warn("a kickstart could not be made; its installer waits or gives up", "node", m.UUID, "from", r.RemoteAddr, "error", err)
@@ -55,5 +70,9 @@ func (c web) kickstart(w http.ResponseWriter, r *http.Request, m netboot.Machine
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
+	control := http.NewResponseController(w)
+	if control.SetWriteDeadline(time.Now().Add(sendGrace+time.Duration(len(text)/slowestBytesPerSecond)*time.Second)) == nil { // others of the node wait
+		defer control.SetWriteDeadline(time.Time{}) // the connection may go on
+	}
 	io.WriteString(w, text) // an installer that left asks again
 }

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -61,4 +63,98 @@ func TestFilesOfInstallers(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %q", name, w.Code, got, c.status, c.want)
 		}
 	}
+}
+
+// greedy counts the kickstarts that are being made; each waits until it is let go.
+type greedy struct {
+	now, most atomic.Int32
+	per       func(node string) *atomic.Int32
+	letGo     chan struct{}
+}
+
+func (k *greedy) Kickstart(ctx context.Context, m netboot.Machine, _ string) (string, error) {
+	of := k.per(m.UUID)
+	if of.Add(1) > 1 {
+		return "", errors.New("two of one node are made at once")
+	}
+	defer of.Add(-1)
+	k.most.Store(max(k.most.Load(), k.now.Add(1)))
+	defer k.now.Add(-1)
+	<-k.letGo
+	return "made", nil
+}
+
+// Who runs an installer may ask for its kickstart any number of times at once. Each takes a hundred megabytes where there is a large
+// config drive, so they are made one after the other. Another node has its turn meanwhile.
+func TestKickstartsAreMadeInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of atomic.Int32
+		k := &greedy{per: func(string) *atomic.Int32 { return &of }, letGo: make(chan struct{})}
+		r, h := newRack(t, func(cfg *Config) { cfg.Kickstarts = k })
+		r.machine.Order, r.machine.BootID = bootorder.Install(bootorder.Load{Instance: true, Installer: &bootorder.Installer{}}), "s3cret"
+		const asked = 50
+		codes := make(chan int, asked)
+		for range asked {
+			go func() { codes <- ask(h, http.MethodGet, "/boot/installer/"+id+"/s3cret/ks.cfg").Code }()
+		}
+		synctest.Wait()
+		if k.now.Load() != 1 {
+			t.Errorf("%d kickstarts of one node are made at once", k.now.Load())
+		}
+		close(k.letGo)
+		for range asked {
+			if code := <-codes; code != http.StatusOK {
+				t.Errorf("one is answered %d", code)
+			}
+		}
+		if k.most.Load() != 1 {
+			t.Errorf("%d were made at once", k.most.Load())
+		}
+	})
+}
+
+// A kickstart that is sent slowly keeps no other node's from being made, and those of many nodes are made some at a time.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		first, second := take(t, all, "a"), take(t, all, "b")
+		waits := make(chan error, 2)
+		for _, node := range []string{"a", "c"} {
+			go func() {
+				_, done, err := all.take(t.Context(), node)
+				if err == nil {
+					done()
+				}
+				waits <- err
+			}()
+		}
+		synctest.Wait()
+		if len(waits) != 0 {
+			t.Errorf("%d more have a place", len(waits))
+		}
+		first.made() // and is being sent
+		synctest.Wait()
+		if len(waits) != 1 {
+			t.Error("the place of one that is made was not given back, or the node has two turns")
+		}
+		second.done()
+		if err := errors.Join(<-waits, <-waits); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the node whose kickstart is being sent: %v", err)
+		}
+		first.done()
+		if len(all.nodes) != 0 || len(all.slots) != 0 {
+			t.Errorf("%d nodes and %d places are left", len(all.nodes), len(all.slots))
+		}
+	})
+}
+
+type taken struct{ made, done func() }
+
+func take(t *testing.T, all *turns, node string) taken {
+	t.Helper()
+	made, done, err := all.take(t.Context(), node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken{made, done}
 }
