@@ -109,7 +109,11 @@ func findSum(text, algo, name string) (checksum, error) {
 		return checksum{}, fmt.Errorf("%w: %w", ErrSource, err)
 	}
 	if lines == 1 && lone != "" {
-		return parseChecksum(algo, lone)
+		if sum, err := parseChecksum(algo, lone); err == nil {
+			return sum, nil
+		}
+		// What the line says may be another's: who names the URL is told nothing of an answer that is no list.
+		return checksum{}, fmt.Errorf("%w: its one line of %d bytes is no checksum by %s", ErrSource, len(lone), orAny(algo))
 	}
 	return checksum{}, fmt.Errorf("%w: no %s for %.200q among %d lines", ErrSource, orAny(algo), name, lines)
 }

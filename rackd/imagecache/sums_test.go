@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,22 @@ func TestSumsByURL(t *testing.T) {
 	src.HashValue = o.URL + "/images/SHA256SUMS"
 	if e := mustEnsure(t, c, src); e.HashAlgo != "sha256" || e.HashValue != want {
 		t.Errorf("%+v", e)
+	}
+}
+
+// A file of checksums may be named at any server that this rackd reaches, and its error stands in the node, where those read it who do
+// not reach that server. So an answer that is no list is not repeated there.
+func TestAnAnswerThatIsNoListIsNotTold(t *testing.T) {
+	o := newOrigin(t)
+	c, src := openCache(t, Config{}), o.put("/images/x.img", 1000)
+	for _, text := range []string{`{"auth":{"client_token":"hvs.s3cret"}}`, "hvs.s3cret", "<p>hvs.s3cret</p>\n<p>hvs.s3cret</p>", "hvs.s3cret  x.img\n", "SHA256 (x.img) = hvs.s3cret"} {
+		o.images["/v1/secret"] = text
+		for _, algo := range []string{"", "sha256"} {
+			src.HashAlgo, src.HashValue = algo, o.URL+"/v1/secret"
+			if _, err := c.Ensure(t.Context(), src); !errors.Is(err, ErrSource) || strings.Contains(err.Error(), "hvs") {
+				t.Errorf("%s by %q: %v", text, algo, err)
+			}
+		}
 	}
 }
 
