@@ -3,7 +3,7 @@
 // are shown in the history of their nodes, and are not believed. So a change of power shows in seconds, and a lost event costs no more
 // than the interval of power sync.
 //
-// It may import protocol, rackd/driver, rackd/periodic and rackd/strangers; it declares what else it needs.
+// It may import protocol, rackd/driver, rackd/driver/bmc, rackd/periodic and rackd/strangers; it declares what else it needs.
 // Invariants:
 //   - A BMC has one stream or one subscription at most, whatever the number of its nodes, and all BMCs together mostStreams streams.
 //   - A stream ends when none of its nodes had its turn for a while: it is deleted, has work, or is another rackd's.

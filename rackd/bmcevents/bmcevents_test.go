@@ -38,14 +38,14 @@ func (w *wire) Next() ([]driver.BMCEvent, error) {
 }
 func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil }
 
-// bmc opens streams.
-type bmc struct {
+// streamer is a BMC that opens streams.
+type streamer struct {
 	driver.Management
 	opened *[]*wire
 	err    error
 }
 
-func (b bmc) Events(context.Context, *node.Document) (driver.EventStream, error) {
+func (b streamer) Events(context.Context, *node.Document) (driver.EventStream, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
@@ -58,7 +58,7 @@ type power struct{ driver.Power }
 
 func (power) Account(n *node.Document) string { return n.DriverString("account") }
 
-func hardwareOf(t *testing.T, b bmc) *driver.Hardware {
+func hardwareOf(t *testing.T, b streamer) *driver.Hardware {
 	t.Helper()
 	hw := drivertest.NewRig().Task(networkboot.IPXE()).Hardware
 	b.Management = hw.Management()
@@ -100,7 +100,7 @@ func TestStreams(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
-		task, hw := l.Task(), hardwareOf(t, bmc{opened: &opened})
+		task, hw := l.Task(), hardwareOf(t, streamer{opened: &opened})
 		turn := func(ids ...string) {
 			t.Helper()
 			for _, id := range ids {
@@ -163,7 +163,7 @@ func TestABMCWithoutEvents(t *testing.T) {
 	l := New(Config{Codes: noCodes{}, Log: slog.New(slog.DiscardHandler)})
 	l.ends = t.Context()
 	none := fmt.Errorf("none: %w", driver.ErrUnsupported)
-	if err := l.Task().Do(t.Context(), nodeOf("n", ""), hardwareOf(t, bmc{err: none})); !errors.Is(err, driver.ErrUnsupported) || len(l.streams) != 0 {
+	if err := l.Task().Do(t.Context(), nodeOf("n", ""), hardwareOf(t, streamer{err: none})); !errors.Is(err, driver.ErrUnsupported) || len(l.streams) != 0 {
 		t.Errorf("%v, %d streams", err, len(l.streams))
 	}
 }

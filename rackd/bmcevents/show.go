@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 )
 
 const (
@@ -183,9 +184,10 @@ func lineOf(n *node.Document, e driver.BMCEvent, now time.Time) work.Line {
 	plain := func(text string) string {
 		// Before it is cut, so that no half of a secret stays.
 		text = ourAddress.ReplaceAllLiteralString(text, hiddenPath)
-		for _, s := range hidden {
-			text = strings.ReplaceAll(text, s, masked)
+		for _, s := range hidden { // in whatever form: a BMC may quote a request that it was sent
+			text = bmc.Without(text, s)
 		}
+		text = bmc.WithoutAccess(text)
 		text = strings.Join(strings.Fields(work.Text(strings.ToValidUTF8(text, "?"))), " ") // one line is one line
 		if len(text) > mostText {
 			text = strings.ToValidUTF8(text[:mostText], "") + " …"

@@ -72,7 +72,7 @@ func TestEventsAreShown(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
-		hw := hardwareOf(t, bmc{opened: &opened})
+		hw := hardwareOf(t, streamer{opened: &opened})
 		turn := func() {
 			t.Helper()
 			for _, id := range []string{"n1", "n2", "n3"} { // n3 is another rackd's by now
@@ -151,7 +151,7 @@ func TestEventsThatComeAgain(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
-		hw := hardwareOf(t, bmc{opened: &opened})
+		hw := hardwareOf(t, streamer{opened: &opened})
 		const half = 12 * 60
 		time.Sleep(30 * time.Second) // what was held back is told at a full minute, and the order of what comes then is chance
 		for minute := range half {
@@ -250,5 +250,22 @@ func TestPostsAreShown(t *testing.T) {
 	}
 	if h.count["post unknown shown"] != 4 {
 		t.Errorf("counted %v", h.count)
+	}
+}
+
+// A BMC's event may quote a request that it was sent, each form of a secret in it. The history, which more people read than may see the
+// secret, has none of them.
+func TestNoFormOfASecretIsShown(t *testing.T) {
+	n := &node.Document{UUID: "n1", DriverInfo: map[string]any{"redfish_password": `p@ss/w"ord1`}}
+	for _, said := range []string{`p@ss/w"ord1`, "p%40ss%2Fw%22ord1", `{"Password":"p@ss\/w\"ord1"}`, "p@ss/w&quot;ord1", "cEBzcy93Im9yZDE="} {
+		e := driver.BMCEvent{Text: "the request was refused: " + said + " as asked", ID: said}
+		if got := lineOf(n, e, time.Now()).Detail; strings.Count(got, masked) != 2 || strings.Contains(got, "ord1") || !strings.Contains(got, "as asked") {
+			t.Errorf("%s is shown as %q", said, got)
+		}
+	}
+	const code = "c0dec0dec0dec0dec0dec0dec0dec0dec0dec0dec0d"
+	e := driver.BMCEvent{Text: "loaded", ID: "http://192.0.2.1/media/01a213c3-2115-79f5-8a57-5b01991e6c1e/" + code + "/boot.iso"}
+	if got := lineOf(n, e, time.Now()).Detail; strings.Contains(got, code) {
+		t.Errorf("the code of a medium is shown: %q", got)
 	}
 }
