@@ -15,7 +15,8 @@ import (
 
 // Bootc is the deploy interface "bootc": the instance is a container's image, which the ramdisk's agent pulls from its registry, and which
 // writes itself to the disk (bootc install to-disk). That takes an agent with podman, as ironic-python-agent's ramdisks have it; another is
-// refused before a disk is touched. Immutable, safe for concurrent use.
+// refused before a disk is touched. The container is its user's, and finds what podman was given. So credentials of driver_info, whose
+// holder may be another, never reach it. Immutable, safe for concurrent use.
 type Bootc struct{ Interface }
 
 // bootcStep is the agent's step, and Ironic's.
@@ -63,6 +64,11 @@ func pullSecret(n *node.Document) (any, error) {
 	}
 	if src.Authorization == "" {
 		return nil, nil
+	}
+	own := slices.ContainsFunc(imagefields.SecretFields(), func(field string) bool { return n.InstanceString(field) != "" })
+	if !own {
+		return nil, fmt.Errorf("node %s: driver_info has credentials for the registry, and the container of the instance's user is started beside them, with all rights: give image_pull_secret of instance_info, or take the registry out of image_server_hosts: %w",
+			n.Label(), driver.ErrInvalid)
 	}
 	basic, is := strings.CutPrefix(src.Authorization, "Basic ")
 	if !is {

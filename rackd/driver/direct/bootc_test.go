@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +126,34 @@ func TestWhatBootcRefuses(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "t0ken")) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// The container of the instance's user is started with all rights in the ramdisk, beside what podman was given. So credentials of
+// driver_info, whose holder may be another, stay in the rack.
+func TestBootcGivesNoCredentialsOfTheNodeAway(t *testing.T) {
+	for name, of := range map[string]map[string]any{
+		"a pull secret":         {"image_pull_secret": "op:s3cret", "image_server_hosts": "registry.example"},
+		"a user and a password": {"image_server_auth_strategy": "http_basic", "image_server_user": "op", "image_server_password": "s3cret", "image_server_hosts": "registry.example"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			b := Bootc{New(Settings{})}
+			r.Node.InstanceInfo, r.Answer = container(), ironicAgent(true)
+			r.Node.DriverInfo = maps.Clone(of)
+			if err := b.Validate(r.Node); err != nil {
+				t.Errorf("%s, and the instance has its own: %v", name, err)
+			}
+			delete(r.Node.InstanceInfo, "image_pull_secret")
+			if err := b.Validate(r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "image_pull_secret of instance_info") || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := flow(t, r, b.DeploySteps(r.Node)); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s: a deploy that began before a rackd looked at this: %v", name, err)
+			}
+			if told := r.Writes("agent " + agentapi.CmdExecDeployStep); len(told) > 0 {
+				t.Errorf("%s: the agent was told %q", name, told)
+			}
+		})
 	}
 }
