@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"regexp"
@@ -33,11 +34,19 @@ func static(t *testing.T, mac string) (data map[string]any, at netip.Addr) {
 		"services": []any{}}, at
 }
 
-// throughMedium deploys a machine from a medium, and looks that none is left in its drive.
+// throughMedium deploys a machine from a medium and tears it down, and looks that none is left in its drive.
 func throughMedium(t *testing.T, name, boot string) {
 	ctx := limit(t, 10*time.Minute)
+	id := byOwnMedium(ctx, t, name, boot)
+	undeployed(ctx, t, id)
+	empty(t, name)
+}
+
+// byOwnMedium deploys a machine from a medium, and returns its node.
+func byOwnMedium(ctx context.Context, t *testing.T, name, boot string) (id string) {
+	t.Helper()
 	o := theRack.Operator
-	id := enrolled(ctx, t, name, byMedium(boot))
+	id = enrolled(ctx, t, name, byMedium(boot))
 	m, err := theRack.Machine(name)
 	if err != nil {
 		t.Fatal(err)
@@ -60,25 +69,10 @@ func throughMedium(t *testing.T, name, boot string) {
 		t.Errorf("the agent says %q of its network: %v", line, err)
 	}
 	empty(t, name)
-	history, err := o.History(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, h := range history {
-		all = append(all, h.Event)
-	}
-	said := strings.Join(all, "\n")
-	if strings.Contains(said, "/media/") {
+	if said := historyOf(ctx, t, id); strings.Contains(said, "/media/") {
 		t.Errorf("the history tells the medium's address:\n%s", said)
 	}
-	if err := o.Ask(ctx, id, "deleted", nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.Wait(ctx, id, provision.Available); err != nil {
-		t.Fatal(err)
-	}
-	empty(t, name)
+	return id
 }
 
 // A machine goes from nothing to its instance by a medium of rackd's, without DHCP.
@@ -88,26 +82,6 @@ func TestDeployByVirtualMedia(t *testing.T) {
 
 func TestDeployByVirtualMediaByBIOS(t *testing.T) {
 	throughMedium(t, "bios-0", "redfish-virtual-media")
-}
-
-// A BMC that has no drive of a CD shows the medium as a USB stick, from which firmware of both kinds boots it.
-func TestDeployByVirtualMediaOnAStick(t *testing.T) {
-	if os.Getenv("IRONYARD_HARDWARE") == "" {
-		t.Skip("it takes minutes: make hardware runs it")
-	}
-	for _, name := range []string{"stick-0", "stick-1"} {
-		t.Run(name, func(t *testing.T) {
-			throughMedium(t, name, "redfish-virtual-media")
-			var told, shown bool
-			for _, w := range theRack.BMC(name).Journal.Writes() {
-				told = told || strings.Contains(w.Body, `"BootSourceOverrideTarget":"Usb"`)
-				shown = shown || strings.HasSuffix(w.Path, "/VirtualMedia/UsbStick/Actions/VirtualMedia.InsertMedia")
-			}
-			if !told || !shown {
-				t.Errorf("its BMC was told of the stick: %t, to boot from it: %t", shown, told)
-			}
-		})
-	}
 }
 
 // A machine's UEFI firmware loads the same image by HTTP, from a URL that its BMC sets. The firmware asks DHCP for its address.

@@ -131,7 +131,7 @@ func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
 	if history, err := o.History(ctx, id); err != nil || strings.Contains(fmt.Sprint(history), "/media/") {
 		t.Errorf("the history tells a medium's address (%v):\n%v", err, history)
 	}
-	if in := theRack.BMC(name).Inserted(); strings.Contains(in, theRack.Rackds[0].Address.String()) {
+	if in := theRack.BMC(name).Inserted() + theRack.BMC(name).InsertedStick(); strings.Contains(in, theRack.Rackds[0].Address.String()) {
 		alone(t) // the rackd that serves it stays
 		runs("a reboot")
 		theRack.Rackds[0].Stop()
