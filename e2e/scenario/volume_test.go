@@ -576,3 +576,63 @@ func TestVolumeWhoseTargetDies(t *testing.T) {
 	}
 	undeployed(ctx, t, id)
 }
+
+// passedBy is what firmware says that has not logged in to its volume, and goes on to the next option.
+var passedBy = regexp.MustCompile(`BdsDxe: loading \S+ "Management Network"`)
+
+// The target of a volume that firmware attaches dies while the machine runs, and the machine is started without it. This firmware forgets
+// its boot option then. The node's history says what to look at. Once the target is back, a start makes the option again, as the last one:
+// the rack puts it first, and its history says so. With the next start the machine boots its volume.
+func TestFirmwareVolumeWhoseTargetDies(t *testing.T) {
+	needsTime(t)
+	const name = "bare-0"
+	ctx := limit(t, 15*time.Minute)
+	o := theRack.Operator
+	disk, portal := volumeDisk(t), theRack.Address().String()+":3260"
+	kill := serveVolume(t, disk, "", portal)
+	id := enrolled(ctx, t, name, byMedium("redfish-virtual-media"))
+	attached(ctx, t, id, nil)
+	if err := o.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	startedOnce(ctx, t, id, name)
+	fromVolume(ctx, t, id, name)
+	restarted := func(sign *regexp.Regexp) {
+		t.Helper()
+		console, began := consoleFromNow(t, name), time.Now()
+		if err := o.Power(ctx, id, "rebooting"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := console.Wait(ctx, sign)
+		if err != nil {
+			t.Fatalf("after a restart no %s on the console: %v", sign, err)
+		}
+		t.Logf("%.0f s after a restart: %s", time.Since(began).Seconds(), strings.TrimSpace(line))
+	}
+	says := func(phase string, words ...string) {
+		t.Helper()
+		began := time.Now()
+		said := historySays(ctx, t, id, phase)
+		t.Logf("%.0f s later its history says of the %s: %s", time.Since(began).Seconds(), phase, said)
+		for _, word := range words {
+			if !strings.Contains(said, word) {
+				t.Errorf("the history lacks %q: %s", word, said)
+			}
+		}
+		if n, err := o.Show(ctx, id); err != nil || n.ProvisionState != string(provision.Active) || n.PowerState != "power on" {
+			t.Errorf("the node is %s and %s: %v", n.ProvisionState, n.PowerState, err)
+		}
+	}
+
+	kill()
+	restarted(passedBy)
+	says("volume", "the machine's firmware shows no iSCSI disk", "target_portal "+portal, volumeIQN, initiatorIQN, "Restart the machine")
+	serveVolume(t, disk, "", portal)
+	restarted(passedBy)
+	says("boot order", "iscsiboot was set again", "restart it")
+	restarted(marker)
+	if volume, _ := firmwareBoots(ctx, t, name); volume != volumeIQN {
+		t.Errorf("its firmware logs in to %q", volume)
+	}
+	undeployed(ctx, t, id)
+}

@@ -1,7 +1,7 @@
 // Package bootguard is the periodic task that reads back which device machines boot from. A BMC that has forgotten what was set for all
 // starts is told again, and the node's history names it.
 //
-// It may import protocol, rackd/driver and rackd/periodic; it declares what else it needs.
+// It may import protocol, rackd/driver, rackd/driver/volume and rackd/periodic; it declares what else it needs.
 // Invariants:
 //   - It touches active nodes without work, and only those of which a flow or a request has set a device for all starts. Where firmware
 //     loads the instance from a rackd, rackd/mediaguard does.
@@ -22,6 +22,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/volume"
 	"github.com/ironyard/ironyard/rackd/periodic"
 )
 
@@ -42,21 +43,48 @@ type Nodes interface {
 const (
 	// within bounds a look with its write.
 	within = 2 * time.Minute
-	// again is how often a BMC that forgets each time is told of.
+	// again is how often the history says the same of a node: of a BMC that forgets each time, say.
 	again = 24 * time.Hour
+	// phase of the lines in the history that are about no volume.
+	phase = "boot order"
 )
 
 type guard struct {
 	nodes Nodes
 
 	mu   sync.Mutex
-	told map[string]time.Time // by node: when its BMC was told of last
+	told map[string]last // by node
 }
+
+// last is what the history was told of a node last, and when.
+type last struct {
+	found finding
+	at    time.Time
+}
+
+// finding is what came of a look at a device that is not the one which was set.
+type finding int
+
+const (
+	_        finding = iota
+	setAgain         // it is so again, from the machine's next start on
+	refused          // it could not be set
+	notShown         // it is a volume, and the machine's firmware shows none
+)
 
 // Task guards the boot order of nodes.
 func Task(every time.Duration, nodes Nodes) periodic.Task {
-	g := &guard{nodes: nodes, told: map[string]time.Time{}}
+	g := &guard{nodes: nodes, told: map[string]last{}}
 	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: wants, Do: g.look, Gone: g.forget}
+}
+
+// right is told that a node's device is the right one. A volume that is not shown after this is news.
+func (g *guard) right(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.told[id].found == notShown {
+		delete(g.told, id)
+	}
 }
 
 // forget forgets a node that has left the group.
@@ -85,28 +113,46 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 		return err
 	}
 	if is.Device == n.BootSet && (is.Persistent == nil || *is.Persistent) || once(is) {
+		g.right(n.UUID)
 		return nil
 	}
-	err = driver.Settle(func() error { return setAgain(ctx, g.nodes.Fence(n), n, hw) })
+	err = driver.Settle(func() error { return set(ctx, g.nodes.Fence(n), n, hw) })
 	if errors.Is(err, driver.ErrFenced) {
 		return nil // work has begun, or another rackd has the node: they know better
 	}
-	found := "no boot device"
-	if is.Device != "" {
-		found = "the boot device " + is.Device
-	}
-	detail := fmt.Sprintf("the BMC has forgotten %s and shows %s; %s was set again", n.BootSet, found, n.BootSet)
-	if err != nil {
-		detail = fmt.Sprintf("the BMC has forgotten %s and shows %s; it could not be set again: %v", n.BootSet, found, err)
-	}
+	what, line := lineOf(n, is.Device, err)
 	var o hardware.Observation
 	hw.Remember(n, &o)
-	g.tell(ctx, n, o, detail)
+	g.tell(ctx, n, o, what, line)
 	return err
 }
 
-// setAgain sets what was set for all starts: with the URL, where firmware loads the instance.
-func setAgain(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardware) error {
+// lineOf is what the history is to say. shown is the device that the BMC shows; err says why it does not take the right one.
+func lineOf(n *node.Document, shown string, err error) (finding, work.Line) {
+	volumes := n.BootSet == string(driver.BootISCSI)
+	if volumes && errors.Is(err, driver.ErrUnsupported) {
+		if look, unread := volume.Look(n); unread == nil {
+			return notShown, work.Line{Phase: "volume", Detail: fmt.Sprintf("the machine's firmware shows no iSCSI disk, and so does not boot the node's volume: it did not log in at its last start. "+
+				"%s. Restart the machine after that: once its firmware has logged in, the disk is made its boot device again: %v", look, err)}
+		}
+	}
+	detail := fmt.Sprintf("the BMC has forgotten %s and shows no boot device", n.BootSet)
+	if shown != "" {
+		detail = fmt.Sprintf("the BMC has forgotten %s and shows the boot device %s", n.BootSet, shown)
+	}
+	switch {
+	case err != nil:
+		return refused, work.Line{Phase: phase, Detail: fmt.Sprintf("%s; it could not be set again: %v", detail, err)}
+	case volumes:
+		detail += "; " + n.BootSet + " was set again, and counts from the machine's next start. If it does not run its volume now, restart it"
+	default:
+		detail += "; " + n.BootSet + " was set again"
+	}
+	return setAgain, work.Line{Phase: phase, Detail: detail}
+}
+
+// set sets what was set for all starts: with the URL, where firmware loads the instance.
+func set(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardware) error {
 	m := hw.Management()
 	if loader, loads := hw.Boot().(driver.InstanceLoader); loads && n.BootSet == string(driver.BootHTTP) {
 		if h, can := m.(driver.HTTPBooter); can && loader.InstanceURL(n) != "" {
@@ -119,14 +165,15 @@ func setAgain(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.
 // once reports whether a device is set for the next start only.
 func once(d ask.BootDevice) bool { return d.Device != "" && d.Persistent != nil && !*d.Persistent }
 
-// tell writes a line of history, at most one in the time again, and what the drivers are to keep. What cannot be told now may
+// tell writes a line of history, and what the drivers are to keep. The same is said once in the time again. What cannot be told now may
 // be so at the next look.
-func (g *guard) tell(ctx context.Context, n *node.Document, o hardware.Observation, detail string) {
+func (g *guard) tell(ctx context.Context, n *node.Document, o hardware.Observation, found finding, line work.Line) {
 	g.mu.Lock()
-	last, before := g.told[n.UUID]
+	before := g.told[n.UUID]
 	g.mu.Unlock()
-	lines := []work.Line{{Time: time.Now().UTC(), Phase: "boot order", Detail: detail}}
-	if before && time.Since(last) < again {
+	line.Time = time.Now().UTC()
+	lines := []work.Line{line}
+	if before.found == found && time.Since(before.at) < again {
 		if lines = nil; o.Empty() {
 			return
 		}
@@ -135,6 +182,6 @@ func (g *guard) tell(ctx context.Context, n *node.Document, o hardware.Observati
 		return
 	}
 	g.mu.Lock()
-	g.told[n.UUID] = time.Now()
+	g.told[n.UUID] = last{found, time.Now()}
 	g.mu.Unlock()
 }

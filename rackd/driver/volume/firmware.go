@@ -216,11 +216,24 @@ func pastSince(ctx context.Context, t *driver.Task) (since time.Time, err error)
 	return since, nil
 }
 
-// notLoggedIn says what an operator has to look at. Of secrets it says the names.
+// notLoggedIn says what an operator has to look at.
 func notLoggedIn(t *driver.Task, how string, err error) error {
-	d, unread := Read(t.Node)
+	look, unread := Look(t.Node)
 	if unread != nil {
 		return errors.Join(err, unread)
+	}
+	return fmt.Errorf("node %s: the firmware did not log in to the iSCSI target: %s shows no iSCSI disk. %s: %w", t.Node.Label(), how, look, err)
+}
+
+// Look says what an operator has to look at where a machine's firmware does not log in to the volume of its node. Of secrets it says the
+// names.
+func Look(n *node.Document) (string, error) {
+	d, err := Read(n)
+	if err != nil {
+		return "", err
+	}
+	if len(d.List) == 0 {
+		return "", fmt.Errorf("node %s has no volume target: %w", n.Label(), driver.ErrInvalid)
 	}
 	one := d.List[0].Paths[0]
 	var look []string
@@ -240,8 +253,7 @@ func notLoggedIn(t *driver.Task, how string, err error) error {
 	default:
 		look = append(look, "whether the target asks for CHAP, for which auth_username and auth_password are missing")
 	}
-	return fmt.Errorf("node %s: the firmware did not log in to the iSCSI target: %s shows no iSCSI disk. Look, in this order, %s. The target's own log may say why: %w",
-		t.Node.Label(), how, strings.Join(look, "; "), err)
+	return fmt.Sprintf("Look, in this order, %s. The target's own log may say why", strings.Join(look, "; ")), nil
 }
 
 // ClearFirmware takes the volume away from the machine's firmware, if a flow or a request may have given it one. A volume may have left
