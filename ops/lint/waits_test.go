@@ -234,6 +234,7 @@ var waiting = map[string]string{
 	"rackd/imagecache/verify.go Verify selects":                              "the step's context, which has the deadline of the node's state; a verification ends with the file, or with its caller",
 	"rackd/imagecache/verify.go whole receives":                              slot,
 	"rackd/imagecache/verify.go whole selects":                               "the step's context, which has the deadline of the node's state; a verification ends with the file, or with its caller",
+	"rackd/netboot/bootweb/turns.go take receives":                           slot,
 	"rackd/netboot/dhcp/serve.go Serve receives":                             members,
 	"rackd/netboot/dhcp/serve.go later selects":                              "the server's life: room comes with each reply that send writes",
 	"rackd/netboot/dhcp/serve.go serve (*sync.WaitGroup).Wait":               "the probes' context, which serve ends before, and arpprobe.Wait",

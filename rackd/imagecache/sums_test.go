@@ -48,8 +48,8 @@ func TestSumsByURL(t *testing.T) {
 	}
 }
 
-// A file of checksums may be named at any server that this rackd reaches, and its error stands in the node, where those read it who do
-// not reach that server. So an answer that is no list is not repeated there.
+// Who deploys a node may name any server that this rackd reaches as that of a file of checksums. Errors stand in the node, and more
+// people read them there. So an answer that is no list is not repeated.
 func TestAnAnswerThatIsNoListIsNotTold(t *testing.T) {
 	o := newOrigin(t)
 	c, src := openCache(t, Config{}), o.put("/images/x.img", 1000)

@@ -1,6 +1,7 @@
 package bootweb
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -56,7 +57,9 @@ func (c web) kickstart(w http.ResponseWriter, r *http.Request, m netboot.Machine
 		return
 	}
 	defer done()
-	text, err := c.Kickstarts.Kickstart(r.Context(), m, image)
+	ctx, cancel := context.WithTimeout(r.Context(), makeWithin)
+	text, err := c.Kickstarts.Kickstart(ctx, m, image)
+	cancel()
 	made()
 	if err != nil {
 		if c.lines.OfMachine(m.UUID) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
@@ -117,7 +118,7 @@ func TestKickstartsAreMadeInTurns(t *testing.T) {
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns()
-		first, second := take(t, all, "a"), take(t, all, "b")
+		first, second, third := take(t, all, "a"), take(t, all, "b"), take(t, all, "d")
 		waits := make(chan error, 2)
 		for _, node := range []string{"a", "c"} {
 			go func() {
@@ -138,6 +139,7 @@ func TestTurns(t *testing.T) {
 			t.Error("the place of one that is made was not given back, or the node has two turns")
 		}
 		second.done()
+		third.done()
 		if err := errors.Join(<-waits, <-waits); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the node whose kickstart is being sent: %v", err)
 		}
@@ -146,6 +148,25 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d nodes and %d places are left", len(all.nodes), len(all.slots))
 		}
 	})
+}
+
+// A config drive may be fetched from a server of the instance's user. One that never answers keeps others waiting for a while only.
+func TestAMakingThatHangsGivesItsPlaceBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, h := newRack(t, func(cfg *Config) { cfg.Kickstarts = hanging{} })
+		r.machine.Order, r.machine.BootID = bootorder.Install(bootorder.Load{Instance: true, Installer: &bootorder.Installer{}}), "s3cret"
+		began := time.Now()
+		if w := ask(h, http.MethodGet, "/boot/installer/"+id+"/s3cret/ks.cfg"); w.Code != http.StatusServiceUnavailable || time.Since(began) != makeWithin {
+			t.Errorf("answered %d after %s", w.Code, time.Since(began))
+		}
+	})
+}
+
+type hanging struct{}
+
+func (hanging) Kickstart(ctx context.Context, _ netboot.Machine, _ string) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
 }
 
 type taken struct{ made, done func() }

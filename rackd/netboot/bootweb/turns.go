@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// making is how many kickstarts are made at once. One of a config drive takes some hundred megabytes meanwhile.
-	making = 2
+	// making is how many kickstarts are made at once. One with a config drive takes some hundred megabytes meanwhile.
+	making = 3
+	// makeWithin bounds the making of one: the config drive may be at a server of the instance's user, who keeps others waiting by it.
+	makeWithin = 20 * time.Second
 	// turnWithin is how long an installer waits for its turn.
 	turnWithin = time.Minute
 )
