@@ -65,8 +65,8 @@ func pullSecret(n *node.Document) (any, error) {
 	if src.Authorization == "" {
 		return nil, nil
 	}
-	own := slices.ContainsFunc(imagefields.SecretFields(), func(field string) bool { return n.InstanceString(field) != "" })
-	if !own {
+	asked.DriverInfo = nil
+	if own, _ := imagefields.Source(&asked); own.Authorization == "" {
 		return nil, fmt.Errorf("node %s: driver_info has credentials for the registry, and the container of the instance's user is started beside them, with all rights: give image_pull_secret of instance_info, or take the registry out of image_server_hosts: %w",
 			n.Label(), driver.ErrInvalid)
 	}
