@@ -144,7 +144,7 @@ var stepArguments = table{
 	"step management.import_configuration import_configuration_location":        by("rackd/driver/idrac.importing"),
 	"step management.import_export_configuration export_configuration_location": by("rackd/driver/idrac.export"),
 	"step management.import_export_configuration import_configuration_location": by("rackd/driver/idrac.importing"),
-	"step management.update_firmware firmware_images":                           by("rackd/driver/ilo.imagesOf"),
+	"step management.update_firmware firmware_images":                           by("rackd/driver/ilo.imagesOf", "rackd/driver/redfish.updateByImages"),
 	"step management.update_firmware firmware_update_mode":                      by("rackd/driver/ilo.imagesOf"),
 	"step raid.apply_configuration raid_config":                                 by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration"),
 	"step raid.apply_configuration create_root_volume":                          by("rackd/driver/redfish.chosen"),

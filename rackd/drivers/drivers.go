@@ -231,7 +231,7 @@ func redfishType(rf *redfish.Driver, lan *ipmi.Driver, o Options) driver.Type {
 	}
 	return driver.Type{Name: "redfish", Interfaces: map[string][]driver.Named{
 		"power":      {{Name: "redfish", Impl: rf}},
-		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup}}, {Name: "noop", Impl: none.Management{}}},
+		"management": {{Name: "redfish", Impl: redfish.Management{Driver: rf, Bringup: o.Bringup, Images: true}}, {Name: "noop", Impl: none.Management{}}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
 			{Name: "redfish-https", Impl: mediaboot.HTTPBoot(o.Media).Of(o.Ramdisks)}, {Name: "http", Impl: networkboot.HTTP(o.Ramdisks)}, {Name: "http-ipxe", Impl: networkboot.HTTPIPXE().Of(o.Ramdisks)}},
 		"deploy":   deploys(o),

@@ -43,7 +43,7 @@ func vendor(name string, o Options, own map[string][]driver.Named) driver.Type {
 func idracType(bmc, drac *redfish.Driver, lan *ipmi.Driver, o Options) driver.Type {
 	store := idrac.NewWeb(o.Fetching)
 	management := func(d *redfish.Driver) idrac.Management {
-		return idrac.Management{Management: redfish.Management{Driver: d, Bringup: o.Bringup}, Store: store}
+		return idrac.Management{Management: redfish.Management{Driver: d, Bringup: o.Bringup, Images: true}, Store: store}
 	}
 	bios := func(d *redfish.Driver) idrac.BIOS {
 		return idrac.BIOS{BIOS: redfish.BIOS{Driver: d, Bringup: o.Bringup}}

@@ -101,6 +101,7 @@ type update struct {
 	Component, URL string
 	shown          string // of the URL: who is allowed to read a file may stand in it
 	wait           int    // for how many looks the new version may take to show; 0: as usual
+	rest           int    // for how many looks the BMC is left alone once its task has ended
 	like           string // component of an earlier update with the same file; empty: none
 }
 

@@ -20,10 +20,12 @@ type Management struct {
 	Bringup bringup.Settings
 	// Rest is for how long a BMC that was told to restart is left alone; default 15 s.
 	Rest time.Duration
+	// Images: update_firmware is among the steps. iLOs have one with arguments of their own, and iRMCs none.
+	Images bool
 }
 
-// NamedSteps lists Ironic's steps for the keys of secure boot and the BMC's clock, one that adds certificates to the keys, and one
-// that restarts the BMC.
+// NamedSteps lists Ironic's steps for the keys of secure boot, the BMC's clock and firmware, one that adds certificates to the keys, and
+// one that restarts the BMC.
 func (m Management) NamedSteps(*node.Document) []driver.Step {
 	step := driver.Step{Interface: "management", Kind: driver.Reattachable, Retries: 4, Pause: jobPoll, NoRamdisk: true}
 	with := func(name string, in driver.Flows, change func(*driver.Step)) driver.Step {
@@ -32,7 +34,7 @@ func (m Management) NamedSteps(*node.Document) []driver.Step {
 		change(&s)
 		return s
 	}
-	return []driver.Step{
+	list := []driver.Step{
 		with("reset_secure_boot_keys_to_default", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(schemas.ResetAllKeysToDefaultResetKeysType) }),
 		with("clear_secure_boot_keys", driver.InClean|driver.InDeploy, func(s *driver.Step) { s.Run = m.resetsKeys(schemas.DeleteAllKeysResetKeysType) }),
 		with("enrol_secure_boot_certificates", driver.InClean|driver.InDeploy, func(s *driver.Step) {
@@ -48,6 +50,10 @@ func (m Management) NamedSteps(*node.Document) []driver.Step {
 		with("verify_bmc_clock", driver.InVerify, func(s *driver.Step) { s.Kind, s.Run = driver.Repeatable, m.setClock }),
 		with("reset_bmc", driver.InClean|driver.InService, func(s *driver.Step) { s.Run = m.resetBMC }),
 	}
+	if m.Images {
+		list = append(list, with("update_firmware", driver.InClean|driver.InService, Firmware{Driver: m.Driver, Bringup: m.Bringup}.byImages))
+	}
+	return list
 }
 
 // managerOf is the BMC that manages a system, with what of it is read here.

@@ -24,7 +24,7 @@ const patient = 3
 // for some requests, as after its own new firmware. The order is given once. What ends well has been read back. What does not says that
 // the outcome is not known, or that nothing was done.
 func TestEachRequestOfALongOrder(t *testing.T) {
-	for _, o := range []longOrder{{"update", biosOnly, false}, {"create_configuration", map[string]any{}, false}, {"delete_configuration", map[string]any{}, true}} {
+	for _, o := range []longOrder{{"update", biosOnly, false}, {"update_firmware", imagesWith("1"), false}, {"create_configuration", map[string]any{}, false}, {"delete_configuration", map[string]any{}, true}} {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			most, orders, err := o.run(t, drivertest.Sound, 0)
@@ -72,7 +72,7 @@ func (o longOrder) run(t *testing.T, how drivertest.Mishap, at int) (requests, o
 	e.spoiler.Restart, e.spoiler.Away = func() { e.set(func() { clear(e.sessions) }) }, patient
 	r.Node.DriverInfo = e.node(nil).DriverInfo
 	r.Node.TargetRAID = disksOf(map[string]any{"raid_level": "1", "size_gb": 100.0})
-	steps := append(RAID{Driver: d}.NamedSteps(r.Node), Firmware{Driver: d}.NamedSteps(r.Node)...)
+	steps := append(RAID{Driver: d}.NamedSteps(r.Node), append(Firmware{Driver: d}.NamedSteps(r.Node), imageStep(t, d))...)
 	e.spoiler.Spoil(how, at)
 	err = tried(t, r, stepNamed(t, steps, o.name), o.args)
 	requests = e.spoiler.Asked()

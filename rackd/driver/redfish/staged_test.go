@@ -259,6 +259,7 @@ func TestStagedOrdersAreGivenOnce(t *testing.T) {
 		{"volumes of a machine that must not be switched off", raid, map[string]any{"delete_existing": true}, 3, true, false},
 		{"firmware", firmware, biosOnly, 1, false, false},
 		{"firmware of a machine that must not be switched off", firmware, biosOnly, 1, true, false},
+		{"firmware by two images", func(d *Driver) driver.Step { return imageStep(t, d) }, imagesWith("1", "4"), 2, false, true},
 		{"firmware of two cards", firmware, updatesOf("nic:NIC.1", "one", "psu:0", "psu"), 2, false, true},
 		{"firmware of two cards of a machine that must not be switched off", firmware, updatesOf("nic:NIC.1", "one", "psu:0", "psu"), 2, true, true},
 	} {
@@ -271,7 +272,7 @@ func TestStagedOrdersAreGivenOnce(t *testing.T) {
 			k.unbegun = "Pending"
 			k.old()
 			if c.cards {
-				withCards(k)
+				flashing(withCards(k))
 			}
 			r, d := stagedRig(t, k)
 			r.SetPowerState(driver.PowerOn)

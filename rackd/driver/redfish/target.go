@@ -25,12 +25,15 @@ type wantedPart struct {
 // firmwareShown is what a component shows of its firmware.
 type firmwareShown struct {
 	version string
-	why     string // there is none; empty: it is not known
-	several bool   // it is of an adapter with several controllers
+	why     string        // there is none; empty: it is not known
+	several bool          // it is of an adapter with several controllers
+	all     shownVersions // of an update that names no component; version is their text
 }
 
 func (s firmwareShown) String() string {
 	switch {
+	case s.all != nil:
+		return "the versions of before"
 	case s.version != "":
 		return "version " + s.version
 	case s.why != "":
@@ -42,6 +45,9 @@ func (s firmwareShown) String() string {
 // changed reports whether a version shows, another than before. An adapter has changed when no controller has its version of before,
 // or all have the same one.
 func (s firmwareShown) changed(was string) bool {
+	if s.all != nil {
+		return len(s.news(was)) > 0
+	}
 	if s.version == "" || s.version == was {
 		return false
 	}
@@ -51,6 +57,9 @@ func (s firmwareShown) changed(was string) bool {
 
 // than compares what shows with what showed before the order, in words.
 func (s firmwareShown) than(was string) string {
+	if s.all != nil {
+		return "no other version of any component than"
+	}
 	if s.version == was || was == "" {
 		return s.String() + ", as"
 	}

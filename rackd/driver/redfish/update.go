@@ -35,13 +35,18 @@ type updating struct {
 }
 
 // shows notes that the component of the update at hand shows a new version.
-func (h *updating) shows(u update) {
-	made := u.Component
-	if u.isPart() {
-		made = h.Targets[h.At].Path
+func (h *updating) shows(u update, now firmwareShown) {
+	made := []string{u.Component}
+	switch {
+	case u.isPart():
+		made[0] = h.Targets[h.At].Path
+	case u.Component == anyOfIt:
+		made = now.news(h.Was)
 	}
-	if !slices.Contains(h.Made, made) {
-		h.Made = append(h.Made, made)
+	for _, one := range made {
+		if !slices.Contains(h.Made, one) {
+			h.Made = append(h.Made, one)
+		}
 	}
 }
 
@@ -55,6 +60,11 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	return f.carryOut(ctx, t, list)
+}
+
+// carryOut brings the updates of a list forward, one after the other.
+func (f Firmware) carryOut(ctx context.Context, t *driver.Task, list []update) (_ driver.Outcome, err error) {
 	var h updating
 	if raw := t.Record.Handle(); raw != nil {
 		if err := json.Unmarshal(raw, &h); err != nil {
@@ -141,12 +151,12 @@ const (
 func (h *updating) patience(u update) int {
 	switch {
 	case h.Due:
-		return restarted
+		return max(restarted, u.rest)
 	case u.wait > 0:
 		return u.wait
 	case h.NoTask:
 		return untoldShows
-	case u.restarts():
+	case u.restarts() && u.Component != anyOfIt: // that may be the BMC
 		return biosShows
 	}
 	return bmcShows
@@ -168,9 +178,12 @@ func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *u
 	case err != nil: // it restarts with its new firmware
 		t.Record.Busy("it does not answer after its order to " + doing)
 		return running, nil
+	case now.changed(h.Was) && h.Looks <= u.rest:
+		t.Record.Busy("it has written " + u.shown + ", and is left alone for as long as the request says")
+		return running, nil
 	case now.changed(h.Was):
 		t.Record.Idle()
-		h.shows(u)
+		h.shows(u, now)
 		return done, nil
 	case h.Looks < h.patience(u):
 		t.Record.Busy(fmt.Sprintf("the %s shows %s before its update", u.Component, now.than(h.Was)))
@@ -195,16 +208,16 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 	var code int
 	var there string // what shows that an order which the BMC seemed to refuse was taken
 	asked, unseen, made := false, "", ""
+	var now firmwareShown
 	err := f.pool.with(ctx, t.Fence, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		target, err := simpleUpdate(c)
 		if err != nil {
 			return err
 		}
-		now, err := f.version(b, a, c, h, u)
-		if err != nil {
+		if now, err = f.version(b, a, c, h, u); err != nil {
 			return err
 		}
-		if fresh := h.fresh(c); len(fresh) == 1 || h.Was != "" && now.version != h.Was && (!u.isPart() || now.version != "") {
+		if fresh := h.fresh(c); len(fresh) == 1 || h.Was != "" && now.differs(h.Was) && (!u.isPart() || now.version != "") {
 			there = strings.Join(fresh, "")
 			h.Asked = true
 			return nil
@@ -236,7 +249,7 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, doing string, h *up
 	case err == nil && made != "":
 		t.Record.Idle()
 		t.Record.Phase("firmware "+u.Component, fmt.Sprintf("it shows version %s since the update of the %s with the same file", made, u.like))
-		h.shows(u)
+		h.shows(u, now)
 		return done, nil
 	}
 	if !asked {
@@ -279,11 +292,14 @@ func (f Firmware) lookBack(ctx context.Context, t *driver.Task, doing string, h 
 		return running, nil
 	case h.Was != "" && now.changed(h.Was):
 		t.Record.Idle()
-		h.shows(u)
+		h.shows(u, now)
 		return done, nil
 	}
 	effect := "it reports no version of the " + u.Component
-	if now.version != "" {
+	switch {
+	case now.all != nil:
+		effect = "its components show the versions of before"
+	case now.version != "":
 		effect = fmt.Sprintf("its %s is of version %s", u.Component, now.version)
 	}
 	return running, h.look(t, doing, effect, fresh)
@@ -297,6 +313,9 @@ func (f Firmware) version(b *session, a account, c *gofish.APIClient, h *updatin
 	s, err := b.system(c, a)
 	if err != nil {
 		return firmwareShown{}, err
+	}
+	if u.Component == anyOfIt {
+		return anyShown(c, s)
 	}
 	list, err := versions(s)
 	for _, v := range list {
