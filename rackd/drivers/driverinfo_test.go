@@ -79,7 +79,7 @@ var leftToRacks = map[string]string{
 	"libvirt's TLS carries no display":       "the console interface may be what is to change",
 	"without TLS, which shows no key":        "another field says whether there is TLS",
 	"give seconds between 0 and 86400":       "the fields of fake hardware have no fixed names",
-	"and podman takes a user and a password": "the deploy interface may be what is to change",
+	"and the container of the instance's user is started beside them": "the deploy interface may be what is to change",
 }
 
 // odd are values of which the rules and the drivers must think the same, right or wrong.
