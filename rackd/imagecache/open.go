@@ -150,20 +150,50 @@ func openIn(dir, rel, path string, known *address) (io.ReadCloser, int64, error)
 	info, err := f.Stat()
 	if err == nil && info.Mode().IsRegular() {
 		if known != nil {
-			version := fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
+			version := versionOf(info)
 			if known.ETag == version {
 				f.Close()
 				return nil, 0, nil
 			}
 			*known = address{ETag: version}
 		}
-		return f, info.Size(), nil
+		return &steady{File: f, path: path, opened: info}, info.Size(), nil
 	}
 	f.Close()
 	if err != nil {
 		return nil, 0, fileError(path, err)
 	}
 	return nil, 0, fmt.Errorf("%w: file://%s is not a regular file", ErrSource, path)
+}
+
+// versionOf tells versions of a file from each other.
+func versionOf(info fs.FileInfo) string {
+	return fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
+}
+
+// steady is a file that ends with an error where it was written to while it was read: half of it may be of the former version.
+type steady struct {
+	*os.File
+	path   string
+	opened fs.FileInfo
+	read   int64
+}
+
+func (s *steady) Read(p []byte) (int, error) {
+	n, err := s.File.Read(p)
+	s.read += int64(n)
+	if err == nil && s.read < s.opened.Size() {
+		return n, nil
+	}
+	now, statErr := s.Stat()
+	if statErr != nil {
+		return 0, fileError(s.path, statErr)
+	}
+	if versionOf(now) != versionOf(s.opened) {
+		return 0, fmt.Errorf("file://%s on this rackd's machine was written to while rackd read it; "+
+			"put a new image beside it and rename that to its name", s.path)
+	}
+	return n, err
 }
 
 func fileError(path string, err error) error {
