@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/ironyard/ironyard/rackd/ociimage"
 	"github.com/ironyard/ironyard/rackd/outbound"
@@ -92,7 +93,7 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 	agreed := res.StatusCode == http.StatusPartialContent || res.StatusCode == http.StatusRequestedRangeNotSatisfiable // of an empty file
 	if res.StatusCode == http.StatusOK || ask.consent && agreed {
 		if known != nil {
-			*known = address{ETag: res.Header.Get("ETag"), Modified: res.Header.Get("Last-Modified")}
+			*known = address{ETag: res.Header.Get("ETag"), Modified: settled(res.Header)}
 		}
 		return res.Body, res.ContentLength, nil
 	}
@@ -101,6 +102,23 @@ func (c *Cache) open(ctx context.Context, ask request) (body io.ReadCloser, size
 		return nil, 0, nil
 	}
 	return nil, 0, fmt.Errorf("%w: GET %s answered %d %s", statusError(res.StatusCode), show(raw), res.StatusCode, http.StatusText(res.StatusCode))
+}
+
+// modifiedSettles is how much older than the answer a Last-Modified has to be. It counts seconds: what is written twice within one has
+// the same (RFC 9110, 8.8.2.2).
+const modifiedSettles = 2 * time.Second
+
+// settled is the Last-Modified of an answer that tells its version from any later one; empty: there is none.
+func settled(h http.Header) string {
+	modified, err := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil {
+		return ""
+	}
+	answered, err := http.ParseTime(h.Get("Date"))
+	if err != nil || answered.Sub(modified) < modifiedSettles {
+		return ""
+	}
+	return h.Get("Last-Modified")
 }
 
 // dialError tells an address that is not dialled from a server that does not answer.

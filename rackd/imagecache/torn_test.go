@@ -2,9 +2,12 @@ package imagecache
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -41,5 +44,35 @@ func TestAFileThatChangesWhileItIsRead(t *testing.T) {
 				t.Errorf("%d more bytes, of another version, were taken: %v", len(rest), err)
 			}
 		})
+	}
+}
+
+// Last-Modified counts seconds: a file that was written in the second of the answer may be written again in it.
+func TestLatestOfAFileThatIsWrittenTwiceInASecond(t *testing.T) {
+	var content atomic.Value
+	var sent atomic.Int64
+	modified := time.Unix(1e9, 0)
+	var answered atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Unix(answered.Load(), 0).UTC().Format(http.TimeFormat))
+		body := content.Load().(string)
+		if r.Header.Get("If-Modified-Since") == "" {
+			sent.Add(1)
+		}
+		http.ServeContent(w, r, "", modified, strings.NewReader(body))
+	}))
+	defer s.Close()
+	c := openCache(t, Config{})
+	answered.Store(1e9)
+	content.Store("one")
+	latest(t, c, s.URL, "one")
+	content.Store("two")
+	latest(t, c, s.URL, "two")
+	answered.Store(1e9 + 60)
+	for range 3 {
+		latest(t, c, s.URL, "two")
+	}
+	if got := sent.Load(); got != 3 {
+		t.Errorf("all of it was asked for %d times, want 3: twice in its second, and once after it", got)
 	}
 }
