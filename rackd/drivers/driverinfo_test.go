@@ -75,10 +75,10 @@ var leftToRacks = map[string]string{
 	"requires `driver_info/snmp_user` to be set":     "another field is missing",
 	"give those as https URLs, and remove the field": "one of two fields is to go",
 	"rackd puts the parameters into the image":       "deploy_iso may follow",
-	"or neither":                             "another field is missing",
-	"libvirt's TLS carries no display":       "the console interface may be what is to change",
-	"without TLS, which shows no key":        "another field says whether there is TLS",
-	"give seconds between 0 and 86400":       "the fields of fake hardware have no fixed names",
+	"or neither":                                                      "another field is missing",
+	"libvirt's TLS carries no display":                                "the console interface may be what is to change",
+	"without TLS, which shows no key":                                 "another field says whether there is TLS",
+	"give seconds between 0 and 86400":                                "the fields of fake hardware have no fixed names",
 	"and the container of the instance's user is started beside them": "the deploy interface may be what is to change",
 }
 
