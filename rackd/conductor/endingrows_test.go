@@ -304,7 +304,7 @@ say so. Consoles are not refused.
 
 | the step | what follows |
 |---|---|
-| ` + "`raid.*` or `firmware.update`" + ` by Redfish, and the BMC only stages what it was told | the machine is restarted, once for an order: into the ramdisk where that runs, else into what it boots, the instance too. A machine that was off is off again when the step ends ([decision 85](decisions/085-what-a-bmc-stages.md)) |
+| ` + "`raid.*`, `firmware.update` or `management.update_firmware`" + ` by Redfish, and the BMC only stages what it was told | the machine is restarted, once for an order: into the ramdisk where that runs, else into what it boots, the instance too. A machine that was off is off again when the step ends ([decision 85](decisions/085-what-a-bmc-stages.md)) |
 | the agent's, says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, once, and the flow goes on when the new boot's agent has called |
 
 While the node is in maintenance no such restart begins: the step waits for the end of the maintenance.
