@@ -109,7 +109,7 @@ func BenchmarkBesideQemuImg(b *testing.B) {
 	}
 	for _, name := range []string{"qemu-img", "curl", "sfdisk", "openssl"} {
 		if _, err := exec.LookPath(name); err != nil {
-			b.Skip("needs qemu-utils, curl, fdisk and openssl (Debian's packages)")
+			b.Fatal("needs qemu-utils, curl, fdisk and openssl: make packages-bench installs them")
 		}
 	}
 	const size = 2 << 30

@@ -48,7 +48,7 @@ type source struct {
 func BenchmarkServing(b *testing.B) {
 	for _, name := range []string{"nginx", "dnsmasq", "curl"} {
 		if _, err := exec.LookPath(name); err != nil {
-			b.Skip("needs nginx, dnsmasq and curl (Debian's nginx-light, dnsmasq-base and curl)")
+			b.Fatal("needs nginx, dnsmasq and curl: make packages-bench installs them")
 		}
 	}
 	files := map[string]int{bootfiles.Kernel: kernelSize, bootfiles.Ramdisk: ramdiskSize}
