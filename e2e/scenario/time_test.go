@@ -91,7 +91,7 @@ func (w way) measure(ctx context.Context, t *testing.T) string {
 
 // sign is what the history says of this way, and of no other on the same machine with the same boot interface.
 func (w way) sign() string {
-	return map[string]string{"UKI, HTTP": "MB by HTTP", "iPXE, HTTP": ", by HTTP", "ISO, HTTP": "medium", "UKI, TFTP": "ramdisk.efi", "iPXE, TFTP": ", by TFTP", "ISO in a drive": "medium",
+	return map[string]string{"UKI, HTTP": "MB by HTTP", "iPXE, HTTP": ", by HTTP", "ISO, HTTP": "medium", "UKI, TFTP": "ramdisk.efi", "iPXE, TFTP": ", by TFTP", "ISO in a drive": "virtual media: the BMC shows",
 		"GRUB, TFTP": "shimx64.efi"}[w.by]
 }
 
