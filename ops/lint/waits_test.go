@@ -208,7 +208,7 @@ var waiting = map[string]string{
 	"rackd/driver/wol/wol.go send (net.Conn).Write":                          "nothing: a datagram waits for no other side",
 	"rackd/driver/bmc/courtesy.go take receives":                             slot,
 	"rackd/driver/bmc/courtesy.go take selects":                              caller + "ask.Timeout, openWithin of consoles and viewers; who logs in has such a deadline too",
-	"rackd/driver/bmc/http.go send (*http.Transport).RoundTrip":              "HTTPOptions.ConnectTimeout and AnswerTimeout, body and all",
+	"rackd/driver/bmc/http.go sendOnce (*http.Transport).RoundTrip":          "HTTPOptions.ConnectTimeout and AnswerTimeout, body and all",
 	"rackd/driver/bmc/pool.go Close (*sync.WaitGroup).Wait":                  "farewell, of each logout",
 	"rackd/driver/bmc/pool.go use (*rate.Limiter).Wait":                      "a second divided by PoolOptions.Pace, whatever the BMC does: the caller has the BMC's turn",
 	"rackd/driver/bmc/pool.go give receives":                                 slot,

@@ -55,3 +55,31 @@ func TestOneStartWhoseAnswerIsLost(t *testing.T) {
 		t.Errorf("the machine booted %q, want %q", c.booted, want)
 	}
 }
+
+// AMT ends a connection that was kept, or has started again, and has then forgotten its challenge too. The next read is asked for a new
+// challenge; an order is not asked again.
+func TestAKeptConnectionThatIsDead(t *testing.T) {
+	for name, how := range map[string]drivertest.Mishap{"ended": drivertest.Dropped, "started again": drivertest.Reset} {
+		t.Run(name, func(t *testing.T) {
+			c, d := newDouble(t), newDriver(t)
+			c.Spoiler.Restart = func() { c.nonce = "forgotten" }
+			n := c.node(nil)
+			if _, err := d.PowerState(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			c.Spoiler.Spoil(how, 1)
+			if is, err := d.PowerState(t.Context(), n); err != nil || is != driver.PowerOff || c.Spoiler.Asked() != 3 {
+				t.Errorf("%s, %v, after %d requests, want 3: the dead one, the one for a challenge, the read", is, err, c.Spoiler.Asked())
+			}
+			c.Spoiler.Spoil(how, 2)
+			if err := d.SetPower(t.Context(), &drivertest.Fence{}, n, driver.PowerOn); !errors.Is(err, driver.ErrUnknown) || c.Spoiler.Asked() != 2 {
+				t.Errorf("an order: %v, after %d requests, want 2: a read, the order", err, c.Spoiler.Asked())
+			}
+			c.Set(func() {
+				if c.refused != 0 {
+					t.Errorf("%d digests were refused", c.refused)
+				}
+			})
+		})
+	}
+}

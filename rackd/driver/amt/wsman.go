@@ -55,7 +55,7 @@ func login(ctx context.Context, at bmc.Web, o bmc.WebOptions) (*session, error) 
 	}
 	s := &session{wire: wire, at: at}
 	if err = s.challenged(ctx); err == nil {
-		if _, err = s.power(ctx); isForgotten(err) {
+		if _, err = powered(s.askPower(ctx)); isForgotten(err) {
 			f, _ := errors.AsType[*bmc.Failure](err)
 			err = bmc.RefusedLogin(f)
 		}
@@ -187,8 +187,24 @@ func (p power) choose(requests []string) (string, error) {
 	return "", &bmc.Failure{Class: bmc.Unsupported, Said: fmt.Sprintf("that in the power state %s it takes the requests %s, and none of %s", p.is, strings.Join(p.available, " "), strings.Join(requests, " "))}
 }
 
+// power reads the power state. A connection that was kept and is dead loses the read: it is asked again once, with a digest for a new
+// challenge, because AMT has forgotten the old one if it has started again.
 func (s *session) power(ctx context.Context) (power, error) {
-	answer, err := s.wire.Ask(ctx, s.envelope(getAction, powerStates, "", "", ""))
+	answer, err := s.askPower(ctx)
+	if lost, is := errors.AsType[*bmc.Lost](err); is && lost.Dead {
+		s.wire.Forget()
+		if err = s.challenged(ctx); err == nil {
+			answer, err = s.askPower(ctx)
+		}
+	}
+	return powered(answer, err)
+}
+
+func (s *session) askPower(ctx context.Context) (bmc.Answer, error) {
+	return s.wire.Ask(ctx, s.envelope(getAction, powerStates, "", "", ""))
+}
+
+func powered(answer bmc.Answer, err error) (power, error) {
 	if err != nil {
 		return power{}, err
 	}

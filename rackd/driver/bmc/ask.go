@@ -24,8 +24,14 @@ type Answer struct {
 	Body   []byte
 }
 
-// Ask sends a request that changes no machine: a read, a login or a log-out. It is sent once. Without an answer, the
+// Read sends a request that only reads. It is sent once more if a connection that was kept proves to be dead. Without an answer, the
 // error is a *Lost that is not Unknown.
+func (t *HTTP) Read(ctx context.Context, r Request) (Answer, error) {
+	return t.exchange(&call{ctx: ctx, reads: true}, r, false)
+}
+
+// Ask sends a request that changes no machine and yet leaves something at the BMC, as a login does. It is sent once. Without an answer,
+// the error is a *Lost that is not Unknown.
 func (t *HTTP) Ask(ctx context.Context, r Request) (Answer, error) {
 	return t.exchange(&call{ctx: ctx}, r, false)
 }

@@ -34,6 +34,8 @@ type Lost struct {
 	Unknown bool
 	// Left: it left, whatever it was (HTTP).
 	Left bool
+	// Dead: a connection that was kept ended before anything came on it, and no time ran out (HTTP).
+	Dead bool
 }
 
 func (l *Lost) Error() string { return l.Err.Error() }

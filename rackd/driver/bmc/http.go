@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +47,8 @@ type call struct {
 	fence driver.Fence
 	// login: writes are to the session service and concern no machine.
 	login bool
+	// reads: requests only read, whatever their method, so that one may be sent again.
+	reads bool
 	// requests and bytes are what the call has cost up to now.
 	requests, bytes atomic.Int64
 }
@@ -113,6 +117,9 @@ func (t *HTTP) Begin(ctx context.Context, f driver.Fence) { t.current.Store(&cal
 // BeginLogin lets the requests that follow write to the BMC's session service: they log in or out.
 func (t *HTTP) BeginLogin(ctx context.Context) { t.current.Store(&call{ctx: ctx, login: true}) }
 
+// BeginRead says that the requests that follow only read, whatever their method. None of them may be a login: it would be sent twice.
+func (t *HTTP) BeginRead(ctx context.Context) { t.current.Store(&call{ctx: ctx, reads: true}) }
+
 // Forget closes the connections.
 func (t *HTTP) Forget() { t.base.CloseIdleConnections() }
 
@@ -133,7 +140,7 @@ func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := c.spend(); err != nil {
 			return nil, err
 		}
-		resp, body, err := t.send(c, req, !read)
+		resp, body, err := t.send(c, req, !read && !c.reads)
 		if err == nil && t.json && !other && !answers(req, resp, body) && !t.named(req, body) {
 			other = true
 			t.Forget()
@@ -156,13 +163,37 @@ func (t *HTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// send sends the request once.
-func (t *HTTP) send(c *call, req *http.Request, write bool) (_ *http.Response, body []byte, _ error) {
+// send sends the request once. One of a call that only reads is sent again, on a new connection, if the one that was kept proves to be
+// dead: the BMC has closed it, or started again. net/http does that by itself for GET alone, and many protocols read by POST. A login
+// never is: a BMC that took the first in keeps its session, or counts a wrong password twice. A digest counts its requests, and is its
+// sender's to make again.
+func (t *HTTP) send(c *call, req *http.Request, write bool) (*http.Response, []byte, error) {
+	resp, body, err := t.sendOnce(c, req, write)
+	gone, lost := errors.AsType[*Lost](err)
+	if !lost || !gone.Dead || !c.reads || req.Body != nil && req.GetBody == nil ||
+		strings.HasPrefix(req.Header.Get("Authorization"), "Digest ") {
+		return resp, body, err
+	}
+	t.Forget() // others that were kept are as old
+	if req.GetBody != nil {
+		again, err := req.GetBody()
+		if err != nil {
+			return nil, nil, gone
+		}
+		req = req.Clone(req.Context())
+		req.Body = again
+	}
+	return t.sendOnce(c, req, write)
+}
+
+func (t *HTTP) sendOnce(c *call, req *http.Request, write bool) (_ *http.Response, body []byte, _ error) {
 	ctx, cancel := context.WithTimeout(c.ctx, t.timeout)
 	defer cancel()
-	var sent atomic.Bool
+	var sent, kept, answered atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { sent.Store(true) },
+		GotConn:              func(i httptrace.GotConnInfo) { kept.Store(i.Reused) },
+		WroteHeaders:         func() { sent.Store(true) },
+		GotFirstResponseByte: func() { answered.Store(true) },
 	})
 	req = req.Clone(ctx)
 	refused := func() error { return nil }
@@ -193,7 +224,10 @@ func (t *HTTP) send(c *call, req *http.Request, write bool) (_ *http.Response, b
 		return nil, nil, fenced
 	}
 	if err != nil {
-		return nil, nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load(), Left: sent.Load()}
+		slow, timed := errors.AsType[net.Error](err)
+		ended := ctx.Err() != nil || timed && slow.Timeout()
+		return nil, nil, &Lost{Err: err, Unknown: write && !c.login && sent.Load(), Left: sent.Load(),
+			Dead: kept.Load() && !answered.Load() && !ended}
 	}
 	if req.Method == http.MethodGet && isNull(body) {
 		return nil, nil, &Failure{Said: fmt.Sprintf("HTTP %d: null, where there is to be a resource", resp.StatusCode)}

@@ -65,16 +65,19 @@ func Login(ctx context.Context, at bmc.Web, o bmc.WebOptions) (*Session, error) 
 		return nil, err
 	}
 	s := &Session{wire: wire, at: at}
-	answer, err := s.ask(ctx, New("aaaLogin", "inName", at.User, "inPassword", at.Password))
-	if err != nil {
-		wire.Forget()
-		return nil, err
-	}
-	if err := s.keep(answer); err != nil {
+	if err := s.login(ctx); err != nil {
 		wire.Forget()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Session) login(ctx context.Context) error {
+	answer, err := s.once(ctx, New("aaaLogin", "inName", s.at.User, "inPassword", s.at.Password))
+	if err != nil {
+		return err
+	}
+	return s.keep(answer)
 }
 
 // keep takes the cookie of an answer.
@@ -90,7 +93,7 @@ func (s *Session) keep(answer Object) error {
 
 // Close logs out.
 func (s *Session) Close(ctx context.Context) {
-	_, _ = s.ask(ctx, New("aaaLogout", "inCookie", s.cookie))
+	_, _ = s.once(ctx, New("aaaLogout", "inCookie", s.cookie))
 	s.Drop()
 }
 
@@ -102,7 +105,7 @@ func (s *Session) fresh(ctx context.Context) error {
 	if s.period <= 0 || time.Since(s.since) < s.period/2 {
 		return nil
 	}
-	answer, err := s.ask(ctx, New("aaaRefresh", "inName", s.at.User, "inPassword", s.at.Password, "inCookie", s.cookie))
+	answer, err := s.once(ctx, New("aaaRefresh", "inName", s.at.User, "inPassword", s.at.Password, "inCookie", s.cookie))
 	if err != nil {
 		return err
 	}
@@ -160,13 +163,22 @@ func (s *Session) request(method Object) (bmc.Request, error) {
 	return bmc.Request{Method: http.MethodPost, URL: s.at.URL("/nuova"), Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: body}, err
 }
 
-// ask sends a method that changes no machine.
+// ask sends a method that only reads.
 func (s *Session) ask(ctx context.Context, method Object) (Object, error) {
+	return s.answered(ctx, method, s.wire.Read)
+}
+
+// once sends a method about the session: the manager counts sessions, and wrong passwords, so it is never sent again.
+func (s *Session) once(ctx context.Context, method Object) (Object, error) {
+	return s.answered(ctx, method, s.wire.Ask)
+}
+
+func (s *Session) answered(ctx context.Context, method Object, send func(context.Context, bmc.Request) (bmc.Answer, error)) (Object, error) {
 	request, err := s.request(method)
 	if err != nil {
 		return Object{}, err
 	}
-	answer, err := s.wire.Ask(ctx, request)
+	answer, err := send(ctx, request)
 	if err != nil {
 		return Object{}, err
 	}

@@ -75,6 +75,7 @@ func (w *Web) Play(m *Machine) *Machine {
 	m.Writes = func() (n int) { w.Set(func() { n = w.writes }); return n }
 	m.Lose = func() { w.Set(func() { w.lose = true }) }
 	m.Spoil, m.Asked = w.Spoiler.Spoil, w.Spoiler.Asked
+	m.Restart = w.Server.CloseClientConnections // what keeps no session keeps connections
 	if w.Spoiler.Restart != nil {
 		m.Restart = func() { w.Set(w.Spoiler.Forget) }
 	}

@@ -133,7 +133,7 @@ func (l *link) talk(ctx context.Context, f driver.Fence, as login, method, at, k
 	}
 	ask := func() (bmc.Answer, error) {
 		if f == nil {
-			return l.wire.Ask(ctx, request)
+			return l.wire.Read(ctx, request)
 		}
 		return l.wire.Order(ctx, f, request)
 	}

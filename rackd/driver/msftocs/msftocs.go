@@ -166,7 +166,7 @@ func (c chassis) call(method string, more ...string) bmc.Request {
 }
 
 func (c chassis) read(ctx context.Context, method string) (response, error) {
-	answer, err := c.Ask(ctx, c.call(method))
+	answer, err := c.Read(ctx, c.call(method))
 	if err != nil {
 		return response{}, err
 	}

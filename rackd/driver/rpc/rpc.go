@@ -212,7 +212,7 @@ func (s service) power(ctx context.Context) (driver.PowerState, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := s.Ask(ctx, request)
+	answer, err := s.Read(ctx, request)
 	if err != nil {
 		return "", err
 	}

@@ -120,7 +120,7 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		s, d := newDouble(t), newDriver(t)
-		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: s.node(nil), Deferred: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request is signed", "Restart": "each request is signed: nothing is kept that could be forgotten", "Forget": "rackd keeps the boot device and tells it before each start"}})
+		m := s.Play(&drivertest.Machine{Power: d, Management: d, Node: s.node(nil), Deferred: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request is signed", "Forget": "rackd keeps the boot device and tells it before each start"}})
 		m.Second = func() *node.Document {
 			n := s.node(map[string]any{fieldMachine: "web2"})
 			n.UUID, n.Name = "b3d2", "web2"

@@ -142,7 +142,7 @@ func (d *Driver) with(ctx context.Context, n *node.Document, doing string, do fu
 
 // read reads a resource into v.
 func (c chassis) read(ctx context.Context, path string, v any) error {
-	answer, err := c.Ask(ctx, bmc.Request{Method: http.MethodGet, URL: c.at(path, nil), Header: http.Header{"Accept": {"application/json"}}})
+	answer, err := c.Read(ctx, bmc.Request{Method: http.MethodGet, URL: c.at(path, nil), Header: http.Header{"Accept": {"application/json"}}})
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (*Driver) SupportedBootDevices(context.Context, *node.Document) ([]driver.B
 // first reads the device that the BIOS tries first; empty where the chassis does not tell.
 func (c chassis) first(ctx context.Context) (driver.BootDevice, error) {
 	var text string
-	answer, err := c.Ask(ctx, bmc.Request{Method: http.MethodGet, URL: c.at("/server/"+c.server+"/bios/bootOrder", nil), Header: http.Header{"Accept": {"application/json"}}})
+	answer, err := c.Read(ctx, bmc.Request{Method: http.MethodGet, URL: c.at("/server/"+c.server+"/bios/bootOrder", nil), Header: http.Header{"Accept": {"application/json"}}})
 	if err != nil {
 		return "", err
 	}

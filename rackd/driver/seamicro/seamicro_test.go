@@ -155,7 +155,7 @@ func newDriver(t *testing.T) *Driver {
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		c, d := newDouble(t), newDriver(t)
-		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request has the password", "Restart": "each request has the password: nothing is kept that could be forgotten"}})
+		m := c.Play(&drivertest.Machine{Power: d, Management: d, Node: c.node(nil), Lasting: true, Secret: "s3cret", Without: map[string]string{"Sessions": "each request has the password"}})
 		m.Second = func() *node.Document {
 			n := c.node(map[string]any{fieldServer: "0/0"})
 			n.UUID, n.Name = "b3d2", "web2"

@@ -39,3 +39,46 @@ func TestALockIsLetGoByACallThatIsGivenUp(t *testing.T) {
 		cancel()
 	}
 }
+
+// The web service ends a connection that was kept. What only reads is asked again; a login, a lock, or what makes an object there is not.
+func TestLoginsAreNotRepeated(t *testing.T) {
+	h, d := newDouble(t), newDriver(t)
+	target, err := parse(h.node(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := logon(t.Context(), target.Web, d.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Drop()
+	find := func() error {
+		_, err := s.one(t.Context(), "IVirtualBox_findMachine", "_this", s.box, "nameOrId", "web1")
+		return err
+	}
+	for _, c := range []struct {
+		name  string
+		do    func() error
+		asked int
+		lost  bool
+	}{
+		{"a read", find, 2, false},
+		{"a session", func() error {
+			return host{s, s.box + "/machine/web1"}.locked(t.Context(), "Shared", func(string) error { return nil })
+		}, 1, true},
+		{"a login", func() error { return s.login(t.Context()) }, 1, true},
+	} {
+		if err := find(); err != nil { // the connection is kept
+			t.Fatal(err)
+		}
+		h.Spoiler.Spoil(drivertest.Lost, 1)
+		if err := c.do(); (err != nil) != c.lost || h.Spoiler.Asked() != c.asked {
+			t.Errorf("%s: asked %d times, want %d: %v", c.name, h.Spoiler.Asked(), c.asked, err)
+		}
+	}
+	h.Set(func() {
+		if len(h.boxes) != 2 {
+			t.Errorf("%d logins were taken in, want the first and the lost one", len(h.boxes))
+		}
+	})
+}

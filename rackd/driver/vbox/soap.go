@@ -25,14 +25,19 @@ func logon(ctx context.Context, at bmc.Web, o bmc.WebOptions) (*session, error) 
 		return nil, err
 	}
 	s := &session{wire: wire, at: at}
-	if s.box, err = s.one(ctx, "IWebsessionManager_logon", "username", at.User, "password", at.Password); err == nil && s.box == "" {
-		err = &bmc.Failure{Said: "a login without a reference"}
-	}
-	if err != nil {
+	if err := s.login(ctx); err != nil {
 		wire.Forget()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *session) login(ctx context.Context) (err error) {
+	s.box, err = first(s.ask(ctx, "IWebsessionManager_logon", "username", s.at.User, "password", s.at.Password))
+	if err == nil && s.box == "" {
+		return &bmc.Failure{Said: "a login without a reference"}
+	}
+	return err
 }
 
 // Close implements bmc.Session: it logs off.
@@ -101,7 +106,7 @@ func sorted(method string, answer bmc.Answer, write bool) ([]string, error) {
 	return e.Body.Response.Values, nil
 }
 
-// ask calls a method that changes no machine.
+// ask calls a method that changes no machine, once: it may log in, lock, or make an object at the web service.
 func (s *session) ask(ctx context.Context, method string, args ...string) ([]string, error) {
 	answer, err := s.wire.Ask(ctx, s.request(method, args))
 	if err != nil {
@@ -110,9 +115,16 @@ func (s *session) ask(ctx context.Context, method string, args ...string) ([]str
 	return sorted(method, answer, false)
 }
 
-// one is ask for one value.
+// one calls a method that only reads one value.
 func (s *session) one(ctx context.Context, method string, args ...string) (string, error) {
-	values, err := s.ask(ctx, method, args...)
+	answer, err := s.wire.Read(ctx, s.request(method, args))
+	if err != nil {
+		return "", err
+	}
+	return first(sorted(method, answer, false))
+}
+
+func first(values []string, err error) (string, error) {
 	if err != nil || len(values) == 0 {
 		return "", err
 	}
@@ -125,9 +137,5 @@ func (s *session) order(ctx context.Context, f driver.Fence, method string, args
 	if err != nil {
 		return "", err
 	}
-	values, err := sorted(method, answer, true)
-	if err != nil || len(values) == 0 {
-		return "", err
-	}
-	return values[0], nil
+	return first(sorted(method, answer, true))
 }

@@ -241,7 +241,7 @@ func patiently(ctx context.Context, do func() error) (err error) {
 }
 
 func (h host) start(ctx context.Context, f driver.Fence) error {
-	own, err := h.one(ctx, "IWebsessionManager_getSessionObject", "refIVirtualBox", h.box)
+	own, err := first(h.ask(ctx, "IWebsessionManager_getSessionObject", "refIVirtualBox", h.box))
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (h host) stop(ctx context.Context, f driver.Fence, soft bool) error {
 
 // locked runs do while a session of its own holds the machine's lock.
 func (h host) locked(ctx context.Context, kind string, do func(own string) error) error {
-	own, err := h.one(ctx, "IWebsessionManager_getSessionObject", "refIVirtualBox", h.box)
+	own, err := first(h.ask(ctx, "IWebsessionManager_getSessionObject", "refIVirtualBox", h.box))
 	if err != nil {
 		return err
 	}

@@ -300,12 +300,13 @@ func (d *double) machine(t *testing.T) *drivertest.Machine {
 	r := newDriver(t)
 	return &drivertest.Machine{
 		Power: r, Management: r, Node: d.node(password), Secret: password,
-		Port: func() string { u, _ := url.Parse(d.URL); return u.Port() }, Without: map[string]string{"Second": "an iLO is one machine", "Sessions": "each request has the password", "Restart": "each request has the password: nothing is kept that could be forgotten"},
+		Port: func() string { u, _ := url.Parse(d.URL); return u.Port() }, Without: map[string]string{"Second": "an iLO is one machine", "Sessions": "each request has the password"},
 		Writes:    func() (n int) { d.do(func() { n = len(d.writes) }); return n },
 		Lose:      func() { d.do(func() { d.lose = true }) },
 		Silence:   d.Server.Close,
 		Spoil:     d.spoiler.Spoil,
 		Asked:     d.spoiler.Asked,
+		Restart:   d.CloseClientConnections,
 		Hang:      func() { d.do(func() { d.hang = make(chan struct{}) }) },
 		WhileRead: func(do func()) { d.do(func() { d.whileRead = do }) },
 		Deny:      func() { d.do(func() { d.deny, d.password = true, other }) },

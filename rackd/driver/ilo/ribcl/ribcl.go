@@ -154,7 +154,7 @@ const (
 
 // read runs a command that only reads. It returns the element of that name of the answer.
 func (t *turn) read(section, command string, attributes map[string]string, want string) (element, error) {
-	t.wire.BeginLogin(t.ctx) // a read is a POST too, and concerns no machine
+	t.wire.BeginRead(t.ctx) // a POST too, which opens no session although it has the password
 	parts, err := t.run(section, "read", command, attributes, "", false)
 	if err != nil {
 		return element{}, err
