@@ -148,7 +148,10 @@ func TestWhoOpensAConsole(t *testing.T) {
 		}
 	}
 	owner := ownerProject + " " + memberRoles
-	for origin, status := range map[string]int{"https://evil.example": 403, "https://ui.example": 101, server.URL: 101, "null": 403} {
+	for origin, status := range map[string]int{
+		"https://evil.example": 403, "https://ui.example": 101, server.URL: 101, "null": 403,
+		"http://ui.example": 403, "https" + strings.TrimPrefix(server.URL, "http"): 403, "http://ironyard.example:6385": 101, "https://ironyard.example:6385": 403,
+	} {
 		if _, resp, _ := session(t, server, owner, "Origin", origin); resp == nil || resp.StatusCode != status {
 			t.Errorf("a page of %s: %v, want %d", origin, resp, status)
 		}

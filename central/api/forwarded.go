@@ -14,6 +14,11 @@ func (s *Server) base(req *http.Request) string {
 	if s.PublicEndpoint != "" {
 		return strings.TrimRight(s.PublicEndpoint, "/")
 	}
+	return s.askedFor(req)
+}
+
+// askedFor is base without a public endpoint.
+func (s *Server) askedFor(req *http.Request) string {
 	scheme, host, prefix := "http", req.Host, ""
 	if here, ok := req.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0
 		host = here.String()

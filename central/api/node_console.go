@@ -139,18 +139,37 @@ func (s *Server) openConsole(r *Request) (Reply, error) {
 }
 
 // sameOrigin refuses a page of another site. A browser sends along the credentials that it has for this site, and asks no one
-// before it opens a WebSocket.
+// before it opens a WebSocket. A page that came without TLS is of another site than an API with TLS, whatever its host: who is on the way
+// may have written it.
 func (s *Server) sameOrigin(r *Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" || slices.Contains(s.CORSOrigins, origin) {
 		return nil
 	}
-	from, err := url.Parse(origin)
-	here, _ := url.Parse(r.Base)
-	if err == nil && from.Host != "" && (strings.EqualFold(from.Host, r.Host) || here != nil && strings.EqualFold(from.Host, here.Host)) {
+	from, here, direct := siteOf(origin), siteOf(r.Base), siteOf(s.askedFor(r.Request))
+	if from.host != "" && (from == here || from == direct && direct.host != here.host) {
 		return nil
 	}
-	return wire.Errorf(http.StatusForbidden, "A page of another site (%.80s) asks for a console. Let pages of that site in by --cors-origin.", origin)
+	return wire.Errorf(http.StatusForbidden, "A page of another site (%.80s) asks for a console of this one (%s). Let pages of that site in by --cors-origin. "+
+		"Where a proxy ends TLS before this API, name it by --trusted-proxy, or its address by --public-endpoint.", origin, here)
+}
+
+// site is what a browser tells sites apart by.
+type site struct{ scheme, host string }
+
+func (s site) String() string { return s.scheme + "://" + s.host }
+
+// siteOf is the site of a URL, with its port unless that is the usual one; empty where there is none.
+func siteOf(address string) site {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return site{}
+	}
+	host := strings.ToLower(u.Host)
+	if usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]; usual != "" && u.Port() == usual {
+		host = strings.TrimSuffix(host, ":"+usual)
+	}
+	return site{u.Scheme, host}
 }
 
 // tellConsole notes in the node's history who opens its console.
