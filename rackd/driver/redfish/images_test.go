@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -111,8 +112,14 @@ func TestImagesAreWritten(t *testing.T) {
 		"written at the restart, and the task does not tell": {func(*cards, *drivertest.Rig) {}, imagesWith("1"), []string{"1"}, 1, "nic:N1=2.0", "no other version of any component than before", ""},
 		"two, each staged":   {func(c *cards, _ *drivertest.Rig) { c.rack.unbegun = "Pending" }, imagesWith("1", "4"), []string{"1", "4"}, 2, "nic:N1=2.0 psu:0=2.0", "", ""},
 		"nothing is written": {func(c *cards, _ *drivertest.Rig) { c.rack.stages, c.rack.lies = false, true }, imagesWith("1"), []string{"1"}, 1, "", "firmware unchanged: machine", ""},
+		"nothing is written, and there is no task": {func(c *cards, _ *drivertest.Rig) { c.rack.lies = true }, imagesWith("1", "4"), []string{"1"}, 1, "", "",
+			"made no task of it, and the machine shows no other version of any component than before, also 15 minutes after the machine was restarted. So nothing tells that files/1.bin was written"},
 		"a part that goes is no news": {func(c *cards, _ *drivertest.Rig) {
 			c.rack.stages, c.rack.flash = false, func(string) { delete(c.versions, "NIC.2") }
+		}, imagesWith("1"), []string{"1"}, 1, "", "firmware unchanged: machine", ""},
+		"a part that comes is no news": {func(c *cards, _ *drivertest.Rig) {
+			delete(c.versions, "NIC.2")
+			c.rack.stages, c.rack.flash = false, func(string) { c.versions["NIC.2"] = "1.0" }
 		}, imagesWith("1"), []string{"1"}, 1, "", "firmware unchanged: machine", ""},
 		"the task fails, and the rest": {func(c *cards, _ *drivertest.Rig) { c.rack.unbegun, c.rack.result = "Pending", "Exception" }, imagesWith("1", "2"), []string{"1"}, 1, "", "", "worn out"},
 		"the rack does not get a file": {func(_ *cards, r *drivertest.Rig) {
@@ -214,5 +221,28 @@ func TestImagesAreNotWrittenTwice(t *testing.T) {
 				t.Errorf("the BMC was asked %d times, want once; flashed %q, want %q", k.orders, got, c.flashed)
 			}
 		})
+	}
+}
+
+// A component that shows another version has news. One of which fewer controllers tell than before has none: one of them is gone.
+func TestNewsOfComponents(t *testing.T) {
+	was, err := json.Marshal(shownVersions{"bios": {Version: "1.0"}, "card": {Version: "1.0" + joint + "2.0", Told: 2}, "gone": {Version: "1.0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		now  shownVersions
+		news []string
+	}{
+		"the same":         {shownVersions{"bios": {Version: "1.0"}, "card": {Version: "1.0" + joint + "2.0", Told: 2}}, nil},
+		"a BIOS":           {shownVersions{"bios": {Version: "1.1"}}, []string{"bios"}},
+		"one of two":       {shownVersions{"card": {Version: "2.0" + joint + "3.0", Told: 2}}, nil},
+		"both of two":      {shownVersions{"card": {Version: "3.0", Told: 2}}, []string{"card"}},
+		"one of two, gone": {shownVersions{"card": {Version: "3.0", Told: 1}}, nil},
+		"one that comes":   {shownVersions{"new": {Version: "1.0"}}, nil},
+	} {
+		if got := (firmwareShown{all: c.now}).news(string(was)); !slices.Equal(got, c.news) {
+			t.Errorf("%s: news %q, want %q", name, got, c.news)
+		}
 	}
 }

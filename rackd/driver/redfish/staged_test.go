@@ -380,6 +380,8 @@ func TestStagedFirmware(t *testing.T) {
 		{"no task, and written at the restart", func(k *rack) {}, biosOnly, 1, "2.0", "as before", ""},
 		{"a task that ends and writes nothing", func(k *rack) { k.stages, k.lies = false, true }, biosOnly, 1, "", "still shows version 1.0", ""},
 		{"the same of a BMC", func(k *rack) { k.stages, k.lies = false, true }, bmcOnly, 0, "", "still shows version 9", ""},
+		{"no task, and nothing ever", func(k *rack) { k.lies = true }, biosOnly, 1, "", "", "made no task of it, and the bios shows version 1.0, as before, also 15 minutes after the machine was restarted"},
+		{"the same of a BMC", func(k *rack) { k.lies = true }, bmcOnly, 0, "", "", "made no task of it, and the bmc shows version 9, as before"},
 		{"a staged task that fails", func(k *rack) { k.unbegun, k.result = "Pending", "Exception" }, biosOnly, 1, "", "", "worn out"},
 		{"a staged task that never begins", func(k *rack) { k.unbegun, k.restarts = "Pending", func() int { return 0 } }, biosOnly, 1, "", "", "does not begin it"},
 	} {

@@ -164,7 +164,7 @@ func (h *updating) patience(u update) int {
 
 // verify looks whether the component shows a new version once the BMC has said that the update has ended. Only that
 // is an update that was made. What is no BMC and does not show it has the machine restarted, once. A part that shows no other version even
-// then fails the step.
+// then fails the step. So does any component where the BMC has made no task of the order: then nothing tells that it has written.
 func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *updating, u update) (progress, error) {
 	var now firmwareShown
 	err := f.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) (err error) {
@@ -197,6 +197,11 @@ func (f Firmware) verify(ctx context.Context, t *driver.Task, doing string, h *u
 	if u.isPart() {
 		return running, fmt.Errorf("node %s: %s: the BMC said that it has ended, and the %s shows %s%s; it was version %s. Either %s holds that version or is for other hardware, or the BMC has not taken it: look at its log",
 			t.Node.Label(), doing, u.Component, now, h.sinceRestart(), h.Was, u.shown)
+	}
+	if h.NoTask {
+		return running, fmt.Errorf("node %s: %s: the BMC accepted the order and made no task of it, and the %s shows %s before%s. So nothing tells that %s was written. "+
+			"Either the machine holds that version already, or the BMC has not taken it: look at the BMC's log",
+			t.Node.Label(), doing, u.Component, now.than(h.Was), h.sinceRestart(), u.shown)
 	}
 	t.Record.Phase("firmware unchanged: "+u.Component, fmt.Sprintf("it still shows %s%s, and the BMC tells of no failure: either %s holds that version, or the BMC has not taken it",
 		now, h.sinceRestart(), u.shown))
