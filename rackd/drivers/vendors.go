@@ -82,7 +82,7 @@ func iloInterfaces(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agent
 		"boot":    {{Name: "ilo-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)}, {Name: "ilo-ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks).ByFirmware()}, {Name: "ilo-pxe", Impl: networkboot.PXE().Of(o.Ramdisks).ByFirmware()}},
 		"bios":    {{Name: "ilo", Impl: redfish.BIOS{Driver: d, Bringup: o.Bringup}}},
 		"inspect": {{Name: "ilo", Impl: inspection}},
-		"vendor":  {{Name: "ilo", Impl: ilo.AutoVendor{Vendor: redfish.Vendor{Driver: d}, Auto: auto}}},
+		"vendor":  {{Name: "ilo", Impl: ilo.AutoVendor{Vendor: redfish.Vendor{Driver: d}, Auto: auto, ISO: ilo.ISO{Machine: auto, Reach: o.Fetching.CheckURL}}}},
 		"console": {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(d), overLAN("ilo", lan, d, ilo.OverLAN())},
 	}
 }
@@ -104,7 +104,7 @@ func ilo5Type(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *sn
 	_, own := iloInterfaces(d, old, lan, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo5", Impl: iloManagement(d, o)}}
 	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: ilo.HTTPSBoot{}})
-	own["vendor"] = []driver.Named{{Name: "ilo", Impl: redfish.Vendor{Driver: d}}}
+	own["vendor"] = []driver.Named{{Name: "ilo", Impl: ilo.Vendor{Vendor: redfish.Vendor{Driver: d}, ISO: ilo.ISO{Machine: d, Reach: o.Fetching.CheckURL}}}}
 	own["raid"] = []driver.Named{{Name: "ilo5", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}}
 	return vendor("ilo5", o, own)
 }

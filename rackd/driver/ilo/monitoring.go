@@ -129,6 +129,7 @@ func (a Auto) SetHTTPBoot(ctx context.Context, f driver.Fence, n *node.Document,
 type AutoVendor struct {
 	redfish.Vendor
 	Auto Auto
+	ISO  ISO
 }
 
 // NamedSteps is the step that clears the event log.
@@ -138,5 +139,5 @@ func (v AutoVendor) NamedSteps(*node.Document) []driver.Step {
 
 // VendorMethods lists the methods.
 func (v AutoVendor) VendorMethods() []driver.VendorMethod {
-	return driver.WithEventLog(v.Vendor.VendorMethods(), v.Auto)
+	return v.ISO.with(driver.WithEventLog(v.Vendor.VendorMethods(), v.Auto))
 }
