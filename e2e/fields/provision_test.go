@@ -132,6 +132,7 @@ var stepArguments = table{
 	"step management.enrol_secure_boot_certificates dbx":                        by("rackd/driver/redfish.certificatesOf"),
 	"step management.activate_license ilo_license_key":                          by("rackd/driver/ilo.activateLicense"),
 	"step management.add_https_certificate cert_file":                           by("rackd/driver/ilo.certificateOf"),
+	"step management.clear_ca_certificates certificate_files":                   by("rackd/driver/ilo.fingerprintsOf"),
 	"step management.create_csr csr_params":                                     by("rackd/driver/ilo.subjectOf"),
 	"step management.erase_devices erase_pattern":                               by("rackd/driver/ilo.patternsOf"),
 	"step management.reset_ilo_credential ilo_password":                         by("rackd/driver/ilo.newPassword"),

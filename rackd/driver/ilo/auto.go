@@ -219,10 +219,12 @@ func (a Auto) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docume
 // Kept implements driver.Keeper.
 func (a Auto) Kept(n *node.Document) json.RawMessage { return a.Redfish.Kept(n) }
 
-// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both. Drives are
-// erased by iLO 5 only, which is what the hardware type ilo5 is for.
+// ofILO5 are the steps that an iLO 5 carries out. The hardware type ilo5 has them alone, as in Ironic.
+var ofILO5 = []string{eraseDevices, clearCA}
+
+// NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both.
 func (a Auto) NamedSteps(n *node.Document) []driver.Step {
-	others := slices.DeleteFunc(a.Redfish.NamedSteps(n), func(s driver.Step) bool { return s.Name == resetCredential || s.Name == eraseDevices })
+	others := slices.DeleteFunc(a.Redfish.NamedSteps(n), func(s driver.Step) bool { return s.Name == resetCredential || slices.Contains(ofILO5, s.Name) })
 	modern := a.Redfish.credential()
 	return append(others, credentialSteps(n, credential.Change{Field: fieldPassword, Asks: fieldNewPassword,
 		Tell: func(ctx context.Context, f driver.Fence, n *node.Document, password string) error {

@@ -73,8 +73,11 @@ func members(c *gofish.APIClient, path string) ([]ref, error) {
 // empty when all is done.
 func order(c *gofish.APIClient, method, path string, body any) (job string, err error) {
 	send := func() (*http.Response, error) { return c.Post(path, body) }
-	if method == http.MethodDelete {
+	switch method {
+	case http.MethodDelete:
 		send = func() (*http.Response, error) { return c.Delete(path) }
+	case http.MethodPut:
+		send = func() (*http.Response, error) { return c.Put(path, body) }
 	}
 	resp, err := send()
 	if err != nil {

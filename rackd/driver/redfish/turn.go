@@ -58,6 +58,11 @@ func (t *Turn) Change(path string, body any) (job string, err error) {
 	return patch(t.c, makerOf(t.c, t.System), path, body)
 }
 
+// Replace puts a resource. job is as in Change.
+func (t *Turn) Replace(path string, body any) (job string, err error) {
+	return order(t.c, http.MethodPut, path, body)
+}
+
 // Order posts to an action. job is as in Change.
 func (t *Turn) Order(path string, body any) (job string, err error) {
 	return order(t.c, http.MethodPost, path, body)
