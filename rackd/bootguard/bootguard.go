@@ -43,7 +43,9 @@ type Nodes interface {
 const (
 	// within bounds a look with its write.
 	within = 2 * time.Minute
-	// again is how often the history says the same of a node: of a BMC that forgets each time, say.
+	// often is how often the history names a BMC that forgets each time. What comes in between is counted for the next line.
+	often = time.Hour
+	// again is how often the history says of a node what lasts: that its BMC refuses, or that its firmware shows no disk.
 	again = 24 * time.Hour
 	// phase of the lines in the history that are about no volume.
 	phase = "boot order"
@@ -60,6 +62,26 @@ type guard struct {
 type last struct {
 	found finding
 	at    time.Time
+	// unnamed is how often the BMC has forgotten since, and was set again without a line.
+	unnamed int
+}
+
+// waits reports whether the history is told of the same finding at another look.
+func (l last) waits(found finding) bool {
+	pause := again
+	if found == setAgain {
+		pause = often
+	}
+	return l.found == found && time.Since(l.at) < pause
+}
+
+// counted says how often the BMC has forgotten without a line.
+func (l last) counted() string {
+	times := "once"
+	if l.unnamed > 1 {
+		times = fmt.Sprintf("%d times", l.unnamed)
+	}
+	return fmt.Sprintf("it had also forgotten %s since %s", times, l.at.UTC().Format(time.RFC3339))
 }
 
 // finding is what came of a look at a device that is not the one which was set.
@@ -78,13 +100,29 @@ func Task(every time.Duration, nodes Nodes) periodic.Task {
 	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: wants, Do: g.look, Gone: g.forget}
 }
 
-// right is told that a node's device is the right one. A volume that is not shown after this is news.
-func (g *guard) right(id string) {
+// right is told that a node's device is the right one. A volume that is not shown after this is news. What was counted gets its line, also
+// where the BMC forgets no more.
+func (g *guard) right(ctx context.Context, n *node.Document) {
+	g.mu.Lock()
+	was := g.told[n.UUID]
+	if was.found == notShown {
+		delete(g.told, n.UUID)
+	}
+	g.mu.Unlock()
+	if was.unnamed == 0 || was.waits(setAgain) {
+		return
+	}
+	line := work.Line{Time: time.Now().UTC(), Phase: phase, Detail: fmt.Sprintf("the BMC has %s now; %s", n.BootSet, was.counted())}
+	if g.nodes.TellLog(ctx, n, &hardware.Observation{}, []work.Line{line}) == nil {
+		g.note(n.UUID, last{found: setAgain, at: time.Now()})
+	}
+}
+
+// note notes what the history has of a node.
+func (g *guard) note(id string, is last) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.told[id].found == notShown {
-		delete(g.told, id)
-	}
+	g.told[id] = is
 }
 
 // forget forgets a node that has left the group.
@@ -112,8 +150,11 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 	if err != nil {
 		return err
 	}
-	if is.Device == n.BootSet && (is.Persistent == nil || *is.Persistent) || once(is) {
-		g.right(n.UUID)
+	if once(is) {
+		return nil
+	}
+	if is.Device == n.BootSet {
+		g.right(ctx, n)
 		return nil
 	}
 	err = driver.Settle(func() error { return set(ctx, g.nodes.Fence(n), n, hw) })
@@ -165,23 +206,27 @@ func set(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardw
 // once reports whether a device is set for the next start only.
 func once(d ask.BootDevice) bool { return d.Device != "" && d.Persistent != nil && !*d.Persistent }
 
-// tell writes a line of history, and what the drivers are to keep. The same is said once in the time again. What cannot be told now may
-// be so at the next look.
+// tell writes a line of history, and what the drivers are to keep. A forgetting that gets no line is counted in the next one. What
+// cannot be told now may be so at the next look.
 func (g *guard) tell(ctx context.Context, n *node.Document, o hardware.Observation, found finding, line work.Line) {
 	g.mu.Lock()
 	before := g.told[n.UUID]
-	g.mu.Unlock()
-	line.Time = time.Now().UTC()
-	lines := []work.Line{line}
-	if before.found == found && time.Since(before.at) < again {
-		if lines = nil; o.Empty() {
-			return
-		}
+	wait := before.waits(found)
+	if more := before; found == setAgain && !more.at.IsZero() {
+		more.unnamed++
+		g.told[n.UUID] = more
 	}
-	if g.nodes.TellLog(ctx, n, &o, lines) != nil || lines == nil {
+	g.mu.Unlock()
+	if wait {
+		if !o.Empty() {
+			_ = g.nodes.TellLog(ctx, n, &o, nil)
+		}
 		return
 	}
-	g.mu.Lock()
-	g.told[n.UUID] = last{found, time.Now()}
-	g.mu.Unlock()
+	if line.Time = time.Now().UTC(); before.unnamed > 0 {
+		line.Detail += "; " + before.counted()
+	}
+	if g.nodes.TellLog(ctx, n, &o, []work.Line{line}) == nil {
+		g.note(n.UUID, last{found: found, at: time.Now()})
+	}
 }

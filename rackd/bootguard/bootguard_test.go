@@ -115,16 +115,61 @@ func TestAForgottenDeviceIsSetAgain(t *testing.T) {
 	}
 }
 
-// A BMC that forgets each time is set each time, and told of once a day.
-func TestTellsOnceADay(t *testing.T) {
+// A BMC that forgets at each start is set each time. It gets a line an hour at most, and each forgetting is named or counted in one.
+func TestEachForgettingIsNamedOrCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes []string
 		r := &rack{}
 		task := Task(time.Hour, r)
-		hw := hardwareWith(t, &bmc{shows: &ask.BootDevice{}, writes: &writes})
+		forgot, kept := ask.BootDevice{}, ask.BootDevice{Device: "disk", Persistent: new(true)}
+		b := &bmc{writes: &writes}
+		hw := hardwareWith(t, b)
+		n := &node.Document{UUID: "n", State: provision.Active, BootSet: "disk"}
+		for i, look := range []struct {
+			shows  *ask.BootDevice
+			writes int
+			line   string
+		}{
+			{&forgot, 1, "disk was set again"},
+			{&forgot, 1, ""},
+			{&forgot, 1, ""},
+			{&forgot, 1, "disk was set again; it had also forgotten 2 times since"},
+			{&forgot, 1, ""},
+			{&kept, 0, ""},
+			{&kept, 0, "the BMC has disk now; it had also forgotten once since"},
+			{&kept, 0, ""},
+			{&kept, 0, ""},
+			{&kept, 0, ""},
+			{&kept, 0, ""},
+			{&forgot, 1, "disk was set again"},
+		} {
+			r.lines, writes, b.shows = nil, nil, look.shows
+			if err := task.Do(t.Context(), n, hw); err != nil {
+				t.Fatal(err)
+			}
+			if len(writes) != look.writes || len(r.lines) == 1 != (look.line != "") || len(r.lines) > 1 || look.line != "" && !strings.Contains(r.lines[0], look.line) {
+				t.Errorf("look %d: writes %q, lines %q, want %d and %q", i, writes, r.lines, look.writes, look.line)
+			}
+			time.Sleep(20 * time.Minute)
+		}
+		if strings.Contains(strings.Join(r.lines, ""), "also forgotten") {
+			t.Errorf("the last line counts what an earlier one has counted: %q", r.lines[0])
+		}
+	})
+}
+
+// A BMC that refuses goes on to refuse. The history says so once a day.
+func TestARefusalIsToldOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes []string
+		r := &rack{}
+		task := Task(time.Hour, r)
+		b := &bmc{shows: &ask.BootDevice{}, writes: &writes}
+		hw := hardwareWith(t, b)
 		n := &node.Document{UUID: "n", State: provision.Active, BootSet: "disk"}
 		for range 47 {
-			if err := task.Do(t.Context(), n, hw); err != nil {
+			b.fails = []error{driver.ErrDenied}
+			if err := task.Do(t.Context(), n, hw); !errors.Is(err, driver.ErrDenied) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)

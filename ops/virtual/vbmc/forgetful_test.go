@@ -71,7 +71,7 @@ func TestGuardOfAForgetfulBMC(t *testing.T) {
 		if err := computer.SetBootOverride(is, false); err != nil {
 			t.Fatal(err)
 		}
-		look(1, 1) // the second time is within a day of the first
+		look(1, 1) // the second time is within an hour of the first
 		look(0, 1)
 	}
 	if line := fmt.Sprint(told); !strings.Contains(line, "boot order: the BMC has forgotten disk and shows no boot device; disk was set again") {
