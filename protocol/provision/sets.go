@@ -22,6 +22,9 @@ var (
 	// PowerForced: a machine may be brought back into the power state on record, where a rackd is told to force it. A machine
 	// whose flow has failed is left as it is, for a person to look at.
 	PowerForced = []State{Manageable, Available, Active, Rescue}
+	// BootHeld: a boot device that was set for all starts is held, where the BMC forgets it. No flow is at work there, and none has left the
+	// machine in a ramdisk or with half an instance.
+	BootHeld = []State{Enroll, Manageable, Available, Active, InspectFail, CleanFail, AdoptFail}
 	// PowerRefused: power requests are refused by the API.
 	PowerRefused = []State{Cleaning, CleanWait}
 	// ProtectAllowed: protected may be set.

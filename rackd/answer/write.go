@@ -97,7 +97,7 @@ func (d *Desk) remember(ctx context.Context, n *node.Document, hw *driver.Hardwa
 // setBoot sets a boot device.
 func (d *Desk) setBoot(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardware, dev ask.BootDevice) (err error) {
 	lasts := dev.Persistent != nil && *dev.Persistent
-	over := d.cfg.Conductor.SettingBoot(n, dev.Device, lasts && n.State == provision.Active)
+	over := d.cfg.Conductor.SettingBoot(n, dev.Device, lasts && n.State.In(provision.BootHeld))
 	defer func() { over(err == nil) }()
 	if err = hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), lasts); err != nil || !lasts {
 		return err
@@ -108,7 +108,7 @@ func (d *Desk) setBoot(ctx context.Context, f driver.Fence, n *node.Document, hw
 // holdBoot reports a boot device that was set for all starts, where rackds are to look whether the BMC keeps it. Without that
 // report the device before would be set again, so that it is an error of the request.
 func (d *Desk) holdBoot(ctx context.Context, n *node.Document, device string) error {
-	if n.State != provision.Active || n.BootSet == device {
+	if !n.State.In(provision.BootHeld) || n.BootSet == device {
 		return nil
 	}
 	return d.cfg.Conductor.TellHardware(ctx, n, &hardware.Observation{BootSet: &device})

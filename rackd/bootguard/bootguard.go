@@ -3,8 +3,8 @@
 //
 // It may import protocol, rackd/driver, rackd/driver/volume and rackd/periodic; it declares what else it needs.
 // Invariants:
-//   - It touches active nodes without work, and only those of which a flow or a request has set a device for all starts. Where firmware
-//     loads the instance from a rackd, rackd/mediaguard does.
+//   - It touches nodes without work in states of provision.BootHeld, and only those of which a flow or a request has set a device for all
+//     starts. Where firmware loads the instance from a rackd, rackd/mediaguard does.
 //   - A device that is set for one start is left alone until that start has happened.
 //   - Power is never touched. The fence is asked before the write, by the driver.
 package bootguard
@@ -134,7 +134,7 @@ func (g *guard) forget(id string) {
 
 func wants(n *node.Document, hw *driver.Hardware) bool {
 	_, fixed := hw.Management().(driver.FixedBootOrder)
-	return n.BootSet != "" && n.State == provision.Active && !n.Maintenance && !fixed && !elsewhere(n, hw)
+	return n.BootSet != "" && n.State.In(provision.BootHeld) && !n.Maintenance && !fixed && !elsewhere(n, hw)
 }
 
 // elsewhere reports whether the firmware loads the instance from a rackd, by a URL that rackd/mediaguard holds.

@@ -67,75 +67,77 @@ func TestTheGuardKnowsOfRequests(t *testing.T) {
 		"for one start, within":      {asked: []string{pxe}, once: true, within: true, documents: []string{disk}, keeps: []string{pxe}},
 		"one that is refused":        {asked: []string{pxe}, refuses: true, documents: []string{disk}, keeps: []string{disk}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShelf()
-				oneNode(s)
-				s.nodes[nodeA].State, s.nodes[nodeA].BootSet = provision.Active, disk
-				m := &bootable{machine: &machine{power: driver.PowerOn}, device: disk, lasts: true}
-				con, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) {
-					named := []driver.Named{{Name: "m", Impl: m}}
-					reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					c.Hardware = reg
-				})
-				defer kill()
-				synctest.Wait()
-				look := func() {
-					n, hw, err := con.Idle(nodeA)
-					if err != nil || n == nil {
-						t.Fatalf("%v, %v", n, err)
-					}
-					if err := bootguard.Task(time.Hour, con).Do(t.Context(), n, hw); err != nil {
-						t.Error(err)
-					}
-				}
-				request := func() {
-					m.reading = nil
-					for _, device := range c.asked {
-						raw := json.RawMessage(fmt.Sprintf(`{"boot_device":%q,"persistent":%t}`, device, !c.once))
-						m.refuses = c.refuses
-						a := answersOf(con).Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: raw})
-						if m.refuses = false; (a.Error != nil) != c.refuses {
-							t.Errorf("%+v", a.Error)
+		for _, state := range []provision.State{provision.Active, provision.Available, provision.Manageable} {
+			t.Run(name+", "+string(state), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShelf()
+					oneNode(s)
+					s.nodes[nodeA].State, s.nodes[nodeA].BootSet = state, disk
+					m := &bootable{machine: &machine{power: driver.PowerOn}, device: disk, lasts: true}
+					con, _, kill := conductorOn(t, s, "a", owned("a"), m.machine, func(c *Config) {
+						named := []driver.Named{{Name: "m", Impl: m}}
+						reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+						if err != nil {
+							t.Fatal(err)
+						}
+						c.Hardware = reg
+					})
+					defer kill()
+					synctest.Wait()
+					look := func() {
+						n, hw, err := con.Idle(nodeA)
+						if err != nil || n == nil {
+							t.Fatalf("%v, %v", n, err)
+						}
+						if err := bootguard.Task(time.Hour, con).Do(t.Context(), n, hw); err != nil {
+							t.Error(err)
 						}
 					}
-				}
-				if c.within {
-					m.device = "" // forgotten
-					m.reading = request
-					look()
-				} else {
-					request()
-				}
-				if c.refuses {
-					m.device = ""
-					time.Sleep(time.Hour) // until the next look
-				}
-				for i, device := range c.documents {
-					changed := *s.nodes[nodeA]
-					changed.BootSet = device
-					s.put(&changed)
-					look()
-					if m.device != c.keeps[i] {
-						t.Errorf("with the document of %s: it boots from %q, want %q; written %v", device, m.device, c.keeps[i], m.written())
+					request := func() {
+						m.reading = nil
+						for _, device := range c.asked {
+							raw := json.RawMessage(fmt.Sprintf(`{"boot_device":%q,"persistent":%t}`, device, !c.once))
+							m.refuses = c.refuses
+							a := answersOf(con).Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: raw})
+							if m.refuses = false; (a.Error != nil) != c.refuses {
+								t.Errorf("%+v", a.Error)
+							}
+						}
 					}
-				}
-				if c.once {
-					return
-				}
-				// What was asked for is known everywhere now, so a BMC that forgets is told again.
-				m.device = ""
-				look()
-				if want := c.keeps[len(c.keeps)-1]; m.device != want {
-					t.Errorf("a BMC that has forgotten boots from %q, want %q", m.device, want)
-				}
-				if told := s.observed(); !c.refuses && !slices.ContainsFunc(told, func(e work.Event) bool { return e.Hardware != nil && e.Hardware.BootSet != nil }) {
-					t.Error("the device is not reported")
-				}
+					if c.within {
+						m.device = "" // forgotten
+						m.reading = request
+						look()
+					} else {
+						request()
+					}
+					if c.refuses {
+						m.device = ""
+						time.Sleep(time.Hour) // until the next look
+					}
+					for i, device := range c.documents {
+						changed := *s.nodes[nodeA]
+						changed.BootSet = device
+						s.put(&changed)
+						look()
+						if m.device != c.keeps[i] {
+							t.Errorf("with the document of %s: it boots from %q, want %q; written %v", device, m.device, c.keeps[i], m.written())
+						}
+					}
+					if c.once {
+						return
+					}
+					// What was asked for is known everywhere now, so a BMC that forgets is told again.
+					m.device = ""
+					look()
+					if want := c.keeps[len(c.keeps)-1]; m.device != want {
+						t.Errorf("a BMC that has forgotten boots from %q, want %q", m.device, want)
+					}
+					if told := s.observed(); !c.refuses && !slices.ContainsFunc(told, func(e work.Event) bool { return e.Hardware != nil && e.Hardware.BootSet != nil }) {
+						t.Error("the device is not reported")
+					}
+				})
 			})
-		})
+		}
 	}
 }

@@ -173,9 +173,14 @@ func (t *Task) OnAsked() { t.Facts[FactOnAsked] = time.Now().UTC().Format(time.R
 // factBootSet is the boot device that the flow has set for all starts last. The node's document may show the one before.
 const factBootSet = "boot_set"
 
+// noBootSet is in its place where the flow has set the instance's device for one start: none is held.
+const noBootSet = "none"
+
 // BootSet reports which boot device was set for all starts, so that rackds hold it (rackd/bootguard).
+// It does so also where the node's document shows that device: a request may have set another just before the flow, of which the document
+// does not show yet.
 func (t *Task) BootSet(d BootDevice) {
-	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Facts[factBootSet] == "" && t.Node.BootSet == string(d) {
+	if _, fixed := t.Hardware.Management().(FixedBootOrder); fixed || t.Facts[factBootSet] == string(d) {
 		return
 	}
 	text := string(d)
@@ -183,8 +188,24 @@ func (t *Task) BootSet(d BootDevice) {
 	t.Record.Observe(hardware.Observation{BootSet: &text})
 }
 
+// BootFor reports a boot device that was set: asked says that it is for the instance and so for all starts, and lasts that it was set so.
+// The field force_persistent_boot_device may have it set for one start instead. Then the device of before is held no more, for it would
+// take the place of the instance's.
+func (t *Task) BootFor(d BootDevice, asked, lasts bool) {
+	switch {
+	case lasts:
+		t.BootSet(d)
+	case asked && t.LastBootSet() != "":
+		t.Facts[factBootSet] = noBootSet
+		t.Record.Observe(hardware.Observation{BootSet: new(string)})
+	}
+}
+
 // LastBootSet is the boot device that was set for all starts, by this flow or before it; empty: none is known.
 func (t *Task) LastBootSet() BootDevice {
+	if t.Facts[factBootSet] == noBootSet {
+		return ""
+	}
 	return BootDevice(cmp.Or(t.Facts[factBootSet], t.Node.BootSet))
 }
 

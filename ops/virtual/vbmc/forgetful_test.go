@@ -33,8 +33,14 @@ func (h *history) TellLog(_ context.Context, _ *node.Document, _ *hardware.Obser
 }
 
 // A BMC that loses its boot device, as one does whose settings are reset, is told again by the guard of boot orders, and the history
-// names it. One that keeps it is only read.
+// names it. One that keeps it is only read. So it is with an instance's device, and with one that a request has set on a node without.
 func TestGuardOfAForgetfulBMC(t *testing.T) {
+	for _, state := range []provision.State{provision.Active, provision.Available, provision.Manageable} {
+		t.Run(string(state), func(t *testing.T) { guardForgetful(t, state) })
+	}
+}
+
+func guardForgetful(t *testing.T, state provision.State) {
 	b, computer, address := serveEquipped(t)
 	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(func() {
@@ -42,7 +48,7 @@ func TestGuardOfAForgetfulBMC(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	n := &node.Document{UUID: "b3d1", Name: "web1", Driver: "redfish", State: provision.Active, BootSet: "disk", DriverInfo: map[string]any{
+	n := &node.Document{UUID: "b3d1", Name: "web1", Driver: "redfish", State: state, BootSet: "disk", DriverInfo: map[string]any{
 		"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}}
 	hw := hardwareOf(t, n, d)
 	var told history

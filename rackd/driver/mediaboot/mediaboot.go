@@ -439,16 +439,16 @@ func load(ctx context.Context, t *driver.Task, text string, persistent bool) err
 }
 
 // setHTTP makes a URL what the firmware loads.
-func setHTTP(ctx context.Context, t *driver.Task, text string, persistent bool) error {
+func setHTTP(ctx context.Context, t *driver.Task, text string, asked bool) error {
 	m, can := t.Hardware.Management().(driver.HTTPBooter)
 	if !can {
 		return driver.Unsupported(t.Node, "management", "boot by HTTP")
 	}
-	persistent = persists(t, persistent)
+	persistent := persists(t, asked)
 	err := driver.Settle(func() error { return m.SetHTTPBoot(ctx, t.Fence, t.Node, text, persistent) })
 	t.Keep()
-	if err == nil && persistent {
-		t.BootSet(driver.BootHTTP)
+	if err == nil {
+		t.BootFor(driver.BootHTTP, asked, persistent)
 	}
 	return err
 }
@@ -500,16 +500,16 @@ func media(t *driver.Task) (driver.VirtualMedia, error) {
 }
 
 // device sets the boot device.
-func device(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
-	persistent = persists(t, persistent)
+func device(ctx context.Context, t *driver.Task, d driver.BootDevice, asked bool) error {
+	persistent := persists(t, asked)
 	defer t.Keep()
 	set := t.Hardware.Management().SetBootDevice
 	if m, own := t.Hardware.Management().(driver.MediaBooter); own && (d == cdSlot.device || d == stickSlot.device) {
 		set = m.SetMediaBoot
 	}
 	err := driver.Settle(func() error { return set(ctx, t.Fence, t.Node, d, persistent) })
-	if err == nil && persistent {
-		t.BootSet(d)
+	if err == nil {
+		t.BootFor(d, asked, persistent)
 	}
 	return err
 }

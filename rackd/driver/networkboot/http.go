@@ -71,8 +71,8 @@ func setHTTP(ctx context.Context, t *driver.Task, persistent bool) error {
 		t.Record.Phase("boot device", fmt.Sprintf("the BMC cannot set it to %s, so the machine boots by PXE: %v", driver.BootHTTP, err))
 		return setDevice(ctx, t, driver.BootPXE, asked)
 	}
-	if err == nil && persistent {
-		t.BootSet(driver.BootHTTP)
+	if err == nil {
+		t.BootFor(driver.BootHTTP, asked, persistent)
 	}
 	return err
 }

@@ -256,19 +256,19 @@ func (i Interface) CleanUpInstance(ctx context.Context, t *driver.Task) error {
 
 // setDevice sets the boot device. Hardware that cannot is left alone: its own
 // boot order decides, and the agent that does not call back tells.
-func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, persistent bool) error {
+func setDevice(ctx context.Context, t *driver.Task, d driver.BootDevice, asked bool) error {
 	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
 		t.Record.Phase("boot device", fmt.Sprintf("nothing can set it to %s: the machine has to try the network first and then its disk", d))
 	}
-	persistent = persists(t, persistent)
+	persistent := persists(t, asked)
 	err := driver.Settle(func() error { return t.Hardware.Management().SetBootDevice(ctx, t.Fence, t.Node, d, persistent) })
 	t.Keep()
 	if errors.Is(err, driver.ErrUnsupported) {
 		t.Record.Phase("boot device", fmt.Sprintf("not set to %s, the machine's own boot order decides: %v", d, err))
 		return nil
 	}
-	if err == nil && persistent {
-		t.BootSet(d)
+	if err == nil {
+		t.BootFor(d, asked, persistent)
 	}
 	return err
 }

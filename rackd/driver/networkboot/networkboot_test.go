@@ -310,6 +310,23 @@ func TestTheLastBootDeviceIsTold(t *testing.T) {
 	}
 }
 
+// Where the node's field has the instance's device set for one start, the one that a request has set for all before is held no more. The
+// ramdisk's is set for one start in any case, and says nothing of what is held.
+func TestADeviceForOneStartEndsTheOneOfBefore(t *testing.T) {
+	r := drivertest.NewRig()
+	r.Node.DriverInfo, r.Node.BootSet = map[string]any{persistField: "Never"}, "pxe"
+	k := r.Task(IPXE())
+	if err := IPXE().PrepareRamdisk(t.Context(), k); err != nil || r.Observed.BootSet != nil {
+		t.Errorf("ramdisk: %v, told of %v", err, r.Observed.BootSet)
+	}
+	if err := IPXE().PrepareInstance(t.Context(), k); err != nil || r.Observed.BootSet == nil || *r.Observed.BootSet != "" || k.LastBootSet() != "" {
+		t.Errorf("instance: %v, told of %v, last %q", err, r.Observed.BootSet, k.LastBootSet())
+	}
+	if want := []string{"boot pxe false", "boot disk false"}; !slices.Equal(r.Log, want) {
+		t.Errorf("writes %q, want %q", r.Log, want)
+	}
+}
+
 // A machine that asked the network for its instance asks there after it, and is told nothing. It is not sent to the disk, which may hold
 // what the instance has left.
 func TestAMachineAsksTheNetworkAfterItsInstance(t *testing.T) {
