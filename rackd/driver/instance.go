@@ -56,6 +56,22 @@ func UEFIAsked(n *node.Document) bool {
 	return n.AskedBootMode() == "uefi"
 }
 
+// FieldPreserveEphemeral of instance_info says that a deploy is to keep the ephemeral partition of the one before.
+const FieldPreserveEphemeral = "preserve_ephemeral"
+
+// PreservesEphemeral reports whether a deploy of the instance is to keep the ephemeral partition of the one before.
+func PreservesEphemeral(n *node.Document) bool {
+	return slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, strings.ToLower(strings.TrimSpace(n.InstanceString(FieldPreserveEphemeral))))
+}
+
+// RefusePreserving refuses preserve_ephemeral for a deploy that clears the disk. why says what does.
+func RefusePreserving(n *node.Document, why string) error {
+	if !PreservesEphemeral(n) {
+		return nil
+	}
+	return fmt.Errorf("node %s: instance_info has %s, and %s: deploy a partition image by the deploy interface direct or iscsi, or remove the field: %w", n.Label(), FieldPreserveEphemeral, why, ErrInvalid)
+}
+
 // NetworkBooter is implemented by boot interfaces that send a machine to its instance at each start, also where that is on its disk.
 type NetworkBooter interface {
 	// BootsInstances does nothing; it tells these interfaces from the others.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/rackd/driver"
 )
@@ -75,6 +76,9 @@ func (r *Request) Deploy() ([]driver.Step, error) {
 	steps := slices.Clone(known)
 	var later []driver.AskedStep
 	for i, a := range r.Asked {
+		if err := r.keeps(a); err != nil {
+			return nil, err
+		}
 		// A pause or a reboot takes nothing's place: it may be asked for between any others.
 		if s, own := r.own(a); own {
 			steps = append(steps, s)
@@ -116,4 +120,14 @@ func (r *Request) Deploy() ([]driver.Step, error) {
 		}
 	}
 	return append(before, after...), nil
+}
+
+// keeps refuses a step of a deploy that would take the partition which the deploy is to keep. It does so before the machine is touched:
+// the agent refuses an erasure too, but with the instance down.
+func (r *Request) keeps(a driver.AskedStep) error {
+	takes := a.Interface == "raid" || a.Interface == "deploy" && strings.HasPrefix(a.Step, "erase_devices")
+	if a.OnChildren || a.Priority == 0 || !takes || !driver.PreservesEphemeral(r.Node) {
+		return nil
+	}
+	return invalid("node %s: instance_info has preserve_ephemeral, and the deploy step %s.%s may take the partition that is to stay: leave out one of the two", r.Node.Label(), a.Interface, a.Step)
 }

@@ -10,6 +10,7 @@ package anaconda
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,8 +36,10 @@ func New(agent direct.Interface, power bringup.Settings) Interface { return Inte
 // Properties names the fields that are read. As in Ironic there are none of driver_info.
 func (Interface) Properties() map[string]string { return nil }
 
-// InstanceFields names what is read of instance_info.
-func (Interface) InstanceFields() []string { return installer.Fields() }
+// InstanceFields names what is read or refused of instance_info.
+func (Interface) InstanceFields() []string {
+	return append(installer.Fields(), driver.FieldPreserveEphemeral)
+}
 
 // Adopts implements driver.Adopter: the machine boots its disk.
 func (Interface) Adopts(*node.Document) bool { return false }
@@ -60,7 +63,7 @@ func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
 	if _, can := h.Boot().(driver.InstallerBooter); !can {
 		return fmt.Errorf("node %s: the boot interface %s loads no installer: use ipxe, pxe or http-ipxe: %w", n.Label(), h.Kinds()["boot"].Name, driver.ErrInvalid)
 	}
-	return driver.ValidateInstance(h, n)
+	return errors.Join(driver.ValidateInstance(h, n), driver.RefusePreserving(n, "an installer lays out the disk by its kickstart alone"))
 }
 
 // Retries of steps whose BMC or server does not answer.

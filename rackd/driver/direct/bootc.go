@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,9 +26,9 @@ const bootcStep = "execute_bootc_install"
 // diskFormatBootc of image_disk_format says that a registry's image is a container. Ironic asks the registry instead.
 const diskFormatBootc = "bootc"
 
-// InstanceFields names what is read of instance_info, here or by the agent.
+// InstanceFields names what is read or refused of instance_info, here or by the agent.
 func (Bootc) InstanceFields() []string {
-	return append([]string{"image_source", "image_disk_format", "bootc_authorized_keys", "bootc_tpm2_luks", "root_device", fieldDrive}, imagefields.SecretFields()...)
+	return append([]string{"image_source", "image_disk_format", "bootc_authorized_keys", "bootc_tpm2_luks", "root_device", fieldDrive, fieldPreserveEphemeral}, imagefields.SecretFields()...)
 }
 
 // Validate asks for an image of a registry. The words of the first refusal are Ironic's.
@@ -87,7 +88,7 @@ func (Bootc) Adopts(*node.Document) bool { return false }
 
 // ValidateWith checks what the instance's capabilities ask for.
 func (Bootc) ValidateWith(h *driver.Hardware, n *node.Document) error {
-	return driver.ValidateInstance(h, n)
+	return errors.Join(driver.ValidateInstance(h, n), driver.RefusePreserving(n, "a container that installs itself clears the disk"))
 }
 
 // DeploySteps are those of a custom deploy, with Ironic's two between.

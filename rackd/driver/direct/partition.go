@@ -21,7 +21,7 @@ const (
 	fieldSwapMB            = "swap_mb"
 	fieldEphemeralGB       = "ephemeral_gb"
 	fieldEphemeralFormat   = "ephemeral_format"
-	fieldPreserveEphemeral = "preserve_ephemeral"
+	fieldPreserveEphemeral = driver.FieldPreserveEphemeral
 	capDiskLabel           = "disk_label"
 )
 
