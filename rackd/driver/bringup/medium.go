@@ -49,6 +49,10 @@ func lostMedium(ctx context.Context, t *driver.Task) (bool, error) {
 	}
 	since, err := time.Parse(time.RFC3339Nano, t.Facts[factMissing])
 	missed := err == nil
+	if missed && since.After(time.Now()) { // the clock was set back since, or that of the rackd before was ahead
+		since = time.Now().UTC()
+		t.Facts[factMissing] = since.Format(time.RFC3339Nano)
+	}
 	switch {
 	case !missed && lack.Why == "":
 		return false, nil
@@ -59,7 +63,7 @@ func lostMedium(ctx context.Context, t *driver.Task) (bool, error) {
 			t.Record.Phase("virtual media", fmt.Sprintf("%s; unless the ramdisk's agent calls within %s the machine is started again", lack.Why, mediumGrace))
 		}
 	}
-	if !lack.Sure && time.Since(since) < mediumGrace {
+	if !lack.Sure && t.Since(since) < mediumGrace {
 		return false, nil
 	}
 	why := lack.Why

@@ -121,3 +121,50 @@ func TestAMediumInMaintenance(t *testing.T) {
 		}
 	})
 }
+
+// Rackds have clocks of their own. One that goes on with the boot counts from when it has taken the work, whether its clock is ahead of the
+// one before or behind. So does one whose clock was set back.
+func TestAMediumIsMissedByOneClock(t *testing.T) {
+	for name, c := range map[string]struct{ noted, taken time.Duration }{ // before now
+		"the clock of before was behind":            {time.Hour, time.Minute},
+		"the clock of before was ahead":             {-time.Hour, time.Minute},
+		"the clock was set back":                    {-time.Hour, 0},
+		"noted a minute ago, by this rackd's clock": {time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := drivertest.NewRig()
+				r.NoBoot = true
+				out := 0
+				b := onMedium{networkboot.IPXE(), func() (driver.Lack, error) { return driver.Lack{Why: "it was taken out"}, nil }, &out}
+				run := func(taken time.Time) {
+					task := r.Task(b)
+					task.Taken = taken
+					if _, err := (bringup.Settings{}).Ramdisk(t.Context(), task); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(30 * time.Second)
+				}
+				run(time.Time{})
+				began := time.Now()
+				taken := time.Time{}
+				if c.taken > 0 {
+					taken = began.Add(-c.taken)
+				}
+				r.Task(b).Facts["medium_missing"] = began.Add(-c.noted).UTC().Format(time.RFC3339Nano)
+				for range 2 {
+					run(taken)
+				}
+				if out != 0 {
+					t.Errorf("a minute after the take the machine was started again: %q", r.Phases)
+				}
+				for range 5 {
+					run(taken)
+				}
+				if out != 1 {
+					t.Errorf("the medium was taken out %d times, want once, within three minutes: %q", out, r.Phases)
+				}
+			})
+		})
+	}
+}
