@@ -47,7 +47,11 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 		return driver.Outcome{}, err
 	}
 	if loadsKernel(t.Node) {
-		if err := instancefiles.Fetch(ctx, t); err != nil {
+		fetch := instancefiles.FetchAhead // a rebuild that fails before it has touched the machine leaves the instance of before
+		if t.Deploys {                    // there is none, and a rackd of before looks for the files where Fetch notes them
+			fetch = instancefiles.Fetch
+		}
+		if err := fetch(ctx, t); err != nil {
 			return driver.Outcome{}, err
 		}
 	}
