@@ -15,6 +15,7 @@ import (
 // A password that was changed at the BMC ends no session. The console, which logs in beside that, is refused twice, and then rests until a
 // person asks for it.
 func TestAConsoleThatIsRefusedRests(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d := newDriver(t, Options{Timeout: 2 * time.Second, Recovery: 500 * time.Millisecond})
 	console, n := Console{d}, r.node("s3cret-pass", nil)

@@ -32,6 +32,7 @@ func (r *rig) logins() int {
 
 // Answers that come late, twice, cut in half, or with garbage before them are no other answers.
 func TestTroubleOnTheWire(t *testing.T) {
+	t.Parallel()
 	for name, down := range map[string]func([]byte) []ipmitest.Packet{
 		"duplicates": func(b []byte) []ipmitest.Packet {
 			return []ipmitest.Packet{{Data: b}, {Data: b}, {Data: b, After: 20 * time.Millisecond}}
@@ -49,6 +50,7 @@ func TestTroubleOnTheWire(t *testing.T) {
 	} {
 		for _, version := range []string{"2.0", "1.5"} {
 			t.Run(name+" "+version, func(t *testing.T) {
+				t.Parallel()
 				r := newRig(t, "s3cret-pass")
 				r.wire.Down(down)
 				d, n := newDriver(t, Options{Timeout: 2 * time.Second}), r.node("s3cret-pass", map[string]any{fieldVersion: version})
@@ -70,6 +72,7 @@ func TestTroubleOnTheWire(t *testing.T) {
 
 // In a session, a datagram that was changed on the way, or that another made up, counts for nothing.
 func TestForged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", nil)
 	if _, err := d.PowerState(t.Context(), n); err != nil {
@@ -113,6 +116,7 @@ func TestForged(t *testing.T) {
 
 // A question that is lost is asked again, by itself; an order is not.
 func TestLostDatagrams(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{Timeout: 4 * time.Second}), r.node("s3cret-pass", nil)
 	var seen atomic.Int64
@@ -152,6 +156,7 @@ func TestLostDatagrams(t *testing.T) {
 
 // A BMC that forgets its sessions, as one that was reset in the middle, costs one more login and no error.
 func TestForgottenSession(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", nil)
 	if _, err := d.PowerState(t.Context(), n); err != nil {
@@ -187,6 +192,7 @@ func TestForgottenSession(t *testing.T) {
 
 // A session that is not used ends by itself, at the BMC and here.
 func TestIdleSession(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{Idle: 50 * time.Millisecond}), r.node("s3cret-pass", nil)
 	closed := make(chan struct{}, 8)
@@ -214,6 +220,7 @@ func TestIdleSession(t *testing.T) {
 
 // What a BMC answers decides what its caller does next.
 func TestCodes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		command uint8 // of the chassis, that is answered with code
 		code    types.CompletionCode
@@ -233,6 +240,7 @@ func TestCodes(t *testing.T) {
 		"something else":              {cmdChassisControl, 0xFF, 0, nil, "FFh"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, "s3cret-pass")
 			var left atomic.Int32
 			left.Store(c.times)

@@ -146,6 +146,7 @@ func TestBootOptionsThatAreNotThere(t *testing.T) {
 
 // A BMC that does not remember the boot device is told before each start, also by the next rackd; a device for one start counts once.
 func TestForcedBootDevice(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", map[string]any{fieldForce: true})
 	f := &drivertest.Fence{}
@@ -256,6 +257,7 @@ func TestControls(t *testing.T) {
 
 // A machine whose operating system does not listen is not waited for without end, and keeps its power.
 func TestDeafMachine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	r.powerOn()
 	r.chassis.set(func() { r.chassis.deaf = true })
@@ -268,6 +270,7 @@ func TestDeafMachine(t *testing.T) {
 
 // Without a cipher suite in driver_info, 17 is tried, then 3, and what the BMC took is remembered.
 func TestCipherSuites(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass", bmc.WithCipherSuites([]types.CipherSuiteID{types.CipherSuiteID3}))
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", nil)
 	for range 2 {
@@ -298,6 +301,7 @@ func TestCipherSuites(t *testing.T) {
 
 // A BMC with a key Kg lets in who has it, and tells those who have not what is missing.
 func TestKey(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass", bmc.WithKG([]byte{0xAB, 0xCD, 0xEF}))
 	if _, err := newDriver(t, Options{}).PowerState(t.Context(), r.node("s3cret-pass", map[string]any{fieldKey: "ABcdef"})); err != nil {
 		t.Error(err)

@@ -44,6 +44,7 @@ func TestALoginThatIsGivenUpLeavesNoSession(t *testing.T) {
 
 // A BMC that is reset while a session of IPMI 1.5 is opened is silent, and has refused no password.
 func TestABMCThatIsResetInALogin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{Timeout: 400 * time.Millisecond}), r.node("s3cret-pass", map[string]any{fieldVersion: "1.5"})
 	var down atomic.Bool
@@ -68,12 +69,14 @@ func TestABMCThatIsResetInALogin(t *testing.T) {
 // A BMC that restarts between the challenge and the password has forgotten the challenge. It is silent, or says that it knows no such
 // session, and has refused no password: the login begins once more. A wrong password is sent twice, and then no more.
 func TestABMCThatRestartsInALogin(t *testing.T) {
+	t.Parallel()
 	activate := func(b []byte) bool {
 		m, ok := ipmitest.Read(b)
 		return ok && m.NetFn == netFnApp && m.Command == 0x3A
 	}
 	for name, code := range map[string]types.CompletionCode{"silent": 0, "no such session": 0x85, "no such number": 0x84} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, "s3cret-pass")
 			d, n := newDriver(t, Options{Timeout: 400 * time.Millisecond}), r.node("s3cret-pass", map[string]any{fieldVersion: "1.5"})
 			var logins atomic.Int64
@@ -115,6 +118,7 @@ func TestABMCThatRestartsInALogin(t *testing.T) {
 // A BMC has opened a session, and its answer gets lost. This one has room for one of a user: it is busy until it ends that. It has refused
 // no password.
 func TestALoginWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{Timeout: 400 * time.Millisecond}), r.node("s3cret-pass", map[string]any{fieldVersion: "1.5"})
 	var lost atomic.Bool

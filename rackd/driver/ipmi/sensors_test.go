@@ -41,6 +41,7 @@ func thermometer(number uint8) []byte {
 
 // A repository that others change is reserved again; records that are garbled are left out.
 func TestRepository(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	garbled := append([]byte{0, 0, 0x51, 0x01, 0x04}, 1, 2, 3, 4)
 	records := [][]byte{thermometer(1), garbled, {0, 0, 0x51, 0xC0, 0x04, 1, 2, 3, 4}, thermometer(2)}
@@ -69,6 +70,7 @@ func TestRepository(t *testing.T) {
 
 // A repository whose records are linked in a circle has an end all the same; one that is empty or absent is none.
 func TestRepositoryWithoutEnd(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", nil)
 	repository(r, [][]byte{thermometer(1)}, func(uint16) uint16 { return 5 }, func(byte) types.CompletionCode { return 0 })

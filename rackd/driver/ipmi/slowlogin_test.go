@@ -10,6 +10,7 @@ import (
 // A BMC that takes longer to answer the messages of a login than the first try waits has refused no password. It makes a new
 // number of each repetition, and the proof that was made of the one before does not fit.
 func TestALoginOfASlowBMC(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "s3cret-pass")
 	r.wire.Up(func(b []byte) []ipmitest.Packet {
 		if len(b) > 5 && b[4] == 0x06 && b[5] >= 0x10 && b[5] <= 0x14 {
