@@ -129,8 +129,10 @@ func nodeAt(port uint16, password string, fields map[string]any) *node.Document 
 // The driver ipmi keeps the contract of power on a BMC that has nothing of this project in it. Cipher suite 2 and IPMI 1.5 do not encrypt,
 // so that the wire sees what is said. The simulator keeps no boot flags, so the boot device has tests of its own.
 func TestDriverConforms(t *testing.T) {
+	t.Parallel()
 	for name, fields := range map[string]map[string]any{"2.0": {"ipmi_cipher_suite": 2}, "1.5": {"ipmi_protocol_version": "1.5"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 				m := machineOf(t, fields)
 				if os.Getenv("IRONYARD_HARDWARE") == "" { // it starts a simulator for each request of each command
@@ -214,6 +216,7 @@ func machineOf(t *testing.T, fields map[string]any) *drivertest.Machine {
 
 // ipmitool, which Ironic uses, sees what the driver has set, and the driver what ipmitool has.
 func TestForeignReader(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmitool")
 	c := &computer{}
 	at := start(t, c, "s3cret-pass")
@@ -277,6 +280,7 @@ func TestForeignReader(t *testing.T) {
 
 // A controller behind the BMC is reached through it, as by ipmitool -b 0 -t 0x30; one that is not there is told of.
 func TestBridge(t *testing.T) {
+	t.Parallel()
 	at := start(t, &computer{}, "s3cret-pass")
 	d := newDriver(t)
 	bridged := func(address string) *node.Document {
@@ -295,6 +299,7 @@ func TestBridge(t *testing.T) {
 
 // Each refusal says what to do.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	at := start(t, &computer{}, "s3cret-pass")
 	for name, c := range map[string]struct {
 		fields map[string]any

@@ -168,8 +168,10 @@ func printable(n int) string {
 // What is typed reaches the machine, and what it writes comes back, whole and in order. So it is with and without encryption, and
 // on a wire that loses one datagram in five and repeats another.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	for name, suite := range map[string]int{"encrypted": 3, "in the clear": 2} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			serial, _ := port(t, "machine login: ")
 			at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
 			wire := ipmitest.NewWire(t, at.String())
@@ -214,6 +216,7 @@ func TestConsole(t *testing.T) {
 
 // The newest session has the console: the one before ends and says why. So it is when ipmitool takes it.
 func TestConsoleIsTaken(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmitool")
 	serial, say := port(t, "")
 	at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
@@ -275,6 +278,7 @@ func TestConsolesOfTwo(t *testing.T) {
 
 // Each refusal says what to do.
 func TestConsoleRefusals(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	without := start(t, &computer{}, "s3cret-pass")
 	serial, _ := port(t, "")
@@ -308,6 +312,7 @@ func TestConsoleRefusals(t *testing.T) {
 
 // A BMC that starts again ends the console, which can be opened again.
 func TestConsoleOfABMCThatRestarts(t *testing.T) {
+	t.Parallel()
 	serial, _ := port(t, "")
 	at, bmc := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
 	c := newConsole(t)
@@ -328,6 +333,7 @@ func TestConsoleOfABMCThatRestarts(t *testing.T) {
 
 // From the WebSocket to the serial port: central, the bus, rackd and a BMC that has nothing of this project in it.
 func TestConsoleEndToEnd(t *testing.T) {
+	t.Parallel()
 	serial, say := port(t, "")
 	at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
 	ctx, cancel := context.WithCancel(t.Context())

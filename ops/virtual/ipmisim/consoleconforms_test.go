@@ -71,6 +71,7 @@ func (k *keyboard) say(text string) {
 
 // The console of the driver ipmi keeps the contract of consoles on a BMC that has nothing of this project in it.
 func TestConsoleConforms(t *testing.T) {
+	t.Parallel()
 	drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
 		k, serial := newKeyboard(t)
 		at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})

@@ -8,6 +8,7 @@ import (
 
 // Each machine of the rack reaches the BMCs of all, and needs their passwords. Cipher suite 0 is not tried: the simulator takes it.
 func TestTheMachineIsControlledWithThePasswordOnly(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmi_sim", "ipmitool")
 	c := &computer{}
 	at := start(t, c, "s3cret-pass")

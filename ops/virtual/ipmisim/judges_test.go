@@ -27,6 +27,7 @@ func run(t *testing.T, name string, args ...string) string {
 
 // FreeIPMI and the fence agent of clusters, two more readers and writers of the same BMC, agree with the driver.
 func TestFreeIPMIAndFenceAgent(t *testing.T) {
+	t.Parallel()
 	c := &computer{}
 	at := start(t, c, "s3cret-pass")
 	d, n, f := newDriver(t), nodeAt(at.Port(), "s3cret-pass", nil), &drivertest.Fence{}

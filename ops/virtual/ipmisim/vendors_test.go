@@ -37,8 +37,10 @@ func vendorNode(names ipmidriver.Names, port uint16, password string, more map[s
 
 // The consoles of iRMCs and iLOs by Serial over LAN keep the contract too, and their errors name the fields that such a node has.
 func TestConsolesOfVendorsConform(t *testing.T) {
+	t.Parallel()
 	for name, v := range vendors {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
 				k, serial := newKeyboard(t)
 				at, _ := startWith(t, &computer{}, "s3cret-pass", serial, netip.AddrPort{})
