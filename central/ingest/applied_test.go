@@ -70,6 +70,7 @@ func TestAppliedWithoutTheDead(t *testing.T) {
 		applied uint64 // events that were, and not acknowledged
 	}{{"not applied", 0}, {"applied in part", 2}, {"applied and not acknowledged", 3}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			w := f.stopped(4)
 			if err := f.steal(1); err != nil {

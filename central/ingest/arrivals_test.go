@@ -18,6 +18,7 @@ import (
 // again, overflows nothing: all are applied, in order, long before what had been
 // dropped would be delivered again.
 func TestACrowdOverflowsNothing(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	var dropped atomic.Int64
 	f.site.Conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

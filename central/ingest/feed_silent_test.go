@@ -76,6 +76,7 @@ func (arrived) Error() error { return nil }
 // What the stream holds is applied, each event once and in order, or reported: nothing is
 // passed over because a read has ended without it.
 func TestNothingIsPassedOverThatDidNotCome(t *testing.T) {
+	t.Parallel()
 	all := func(_ int, of []jetstream.Msg) []jetstream.Msg { return of }
 	for name, c := range map[string]struct {
 		deliver func(n int, of []jetstream.Msg) []jetstream.Msg

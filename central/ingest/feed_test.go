@@ -92,6 +92,7 @@ func (f *fixture) ordered(w *store.Work, n int) {
 // What somebody took and never applied does not wait until it is delivered again, and
 // nothing is applied before it.
 func TestEventsThatWereLostOnTheirWay(t *testing.T) {
+	t.Parallel()
 	t.Run("before this replica began", func(t *testing.T) {
 		f := newFixture(t)
 		w := f.stopped(7)

@@ -258,6 +258,7 @@ func TestTearDownForgetsTheInstance(t *testing.T) {
 // What was published while central was away, twice or unreadable, does no harm; and
 // a second ingest goes on where the first stopped.
 func TestRestartAndRubbish(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n, w := f.deploy("n")
 	stop := f.follow()
@@ -320,6 +321,7 @@ func TestConsumerLostWithTheDisk(t *testing.T) {
 
 // Two replicas share a consumer: one works, the order stays.
 func TestTwoReplicasKeepTheOrder(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	second := ingest.New(ingest.Config{Store: f.store, Metrics: metrics.New(f.store.Statements), Log: slog.New(slog.DiscardHandler)})
 	f.follow()

@@ -27,6 +27,7 @@ import (
 // again. What rackds see from then on counts, although the same numbers were read before;
 // what is read twice does not.
 func TestAfterAnOlderCopyObservationsCount(t *testing.T) {
+	t.Parallel()
 	s := storetest.Open(t, storetest.SQLite(t))
 	in := ingest.New(ingest.Config{Store: s, Metrics: metrics.New(s.Statements), Log: slog.New(slog.DiscardHandler)})
 	n := storetest.NewNode("n")

@@ -113,6 +113,7 @@ func TestAWishForTheSameSecretGoes(t *testing.T) {
 // What is not the replacement of what is there is not written: what a request wrote meanwhile, another field, another node's secret, one
 // of another work, one without work.
 func TestSecretsThatAreNotReplaced(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		field string
 		r     work.Replacement

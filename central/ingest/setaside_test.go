@@ -151,6 +151,7 @@ func (f *fixture) setAside() int {
 // An event that the database refuses for what is in it, while it takes others, holds up none of
 // them. It is kept where operators see it, and can be applied once the cause is gone.
 func TestAnEventThatIsToBlameIsSetAside(t *testing.T) {
+	t.Parallel()
 	f, m, exec := onPostgres(t)
 	bad, badWork := f.deploy("bad")
 	good, goodWork := f.deploy("good")

@@ -16,6 +16,7 @@ import (
 // A stream of events that has a bound and drops nothing goes on taking events, many times its
 // size, for what was applied is removed from it. Central may do so with no more than its rights.
 func TestAppliedEventsMakeRoom(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	site, central := bustest.Fleet(t)
 	config := site.Events.CachedInfo().Config
