@@ -300,6 +300,7 @@ func TestAConsumersFilterIsThatOfItsSubject(t *testing.T) {
 // Whoever runs a site's server holds the site's account; another site's is out of
 // reach, whatever that server sends.
 func TestASiteReachesItsOwnAccountOnly(t *testing.T) {
+	t.Parallel()
 	b := newBorders(t)
 	west := b.join(join.Scope{Role: join.Bus, Site: "west", Name: "west-1", Address: loopback()})
 	// A server of west's that checks nothing and lets its clients do everything.

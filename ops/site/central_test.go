@@ -19,6 +19,7 @@ import (
 // Central may read again what was delivered to somebody who is gone. The events are
 // of nodes that it does not know: each is counted once as it is dropped.
 func TestCentralMayReadEventsAgain(t *testing.T) {
+	t.Parallel()
 	b := newBorders(t)
 	m := metrics.New(b.store.Statements)
 	begin := func() (end func()) {

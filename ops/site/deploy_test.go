@@ -165,6 +165,7 @@ func (r *running) member(s join.Scope) (stop func(), m *membership.Member, ring 
 // Everything that a fleet does from enrolment to a group's failover, with each party's
 // credentials: what they lack shows as a violation.
 func TestAFleetWorksUnderItsPermissions(t *testing.T) {
+	t.Parallel()
 	r := run(t, sites.Failover{Group: "rack-a", To: []string{"rack-b"}})
 	stop := r.rackd(join.Scope{Role: join.Rackd, Site: "east", Name: "a1", Group: "rack-a"})
 	stopToo := r.rackd(join.Scope{Role: join.Rackd, Site: "east", Name: "a2", Group: "rack-a"})

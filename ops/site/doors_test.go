@@ -46,6 +46,7 @@ func swap(t *testing.T, to, from *membership.Member, file string) {
 }
 
 func TestWhoIsNotLetOntoASitesBus(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	site := f.join(join.Scope{Role: join.Bus, Site: "east", Name: "east-1", Address: loopback()})
 	f.serve(site)
@@ -116,6 +117,7 @@ func TestWhoIsNotLetOntoASitesBus(t *testing.T) {
 
 // A member that was revoked is put off the bus when the site's server renews.
 func TestRevokedMemberIsPutOff(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	site := f.join(join.Scope{Role: join.Bus, Site: "east", Name: "east-1", Address: loopback()})
 	ctx := t.Context()
@@ -145,6 +147,7 @@ func TestRevokedMemberIsPutOff(t *testing.T) {
 
 // Three servers of a site are one; a rackd's certificate does not make it a fourth.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	peers := []string{loopback(), loopback(), loopback()}
 	var members []*membership.Member

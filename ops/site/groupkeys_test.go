@@ -18,6 +18,7 @@ import (
 // restart and goes on with the deploy that it runs; what is sealed then does not open with the stolen key,
 // and what the thief makes with it is not believed.
 func TestARevokedRackdsKeyIsReplaced(t *testing.T) {
+	t.Parallel()
 	r := run(t)
 	_, _, kept := r.member(join.Scope{Role: join.Rackd, Site: "east", Name: "a2", Group: "rack-a"})
 	stop, folder, _ := r.member(join.Scope{Role: join.Rackd, Site: "east", Name: "a1", Group: "rack-a", FailoverOf: []string{"rack-b"}})

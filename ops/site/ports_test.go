@@ -15,6 +15,7 @@ import (
 
 // A port that is taken ends the server, and says which port and which flag.
 func TestPortsThatAreTaken(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	for _, port := range []string{membership.ClientPort, membership.ClusterPort, membership.LeafPort} {
 		host := loopback()
@@ -38,6 +39,7 @@ func TestPortsThatAreTaken(t *testing.T) {
 
 // A hub's server and a site's share a host where their addresses name ports.
 func TestHubAndSiteOnOneHost(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	host := loopback()
 	hub := f.join(join.Scope{Role: join.Hub, Name: "hub-1", Address: host})
@@ -55,6 +57,7 @@ func TestHubAndSiteOnOneHost(t *testing.T) {
 
 // What an operator's renewal brings is taken up by the server that runs, without a restart.
 func TestRenewalByHandIsTakenUp(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	var members []*membership.Member
 	peers := []string{loopback(), loopback()}

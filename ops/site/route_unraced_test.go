@@ -112,7 +112,9 @@ func (f *fleet) cluster(scope join.Scope) (all [3]*routed) {
 // A server that was revoked gets no route, with all that its folder holds, and the cluster does
 // not suffer.
 func TestRevokedServerGetsNoRoute(t *testing.T) {
+	t.Parallel()
 	t.Run("of a site", func(t *testing.T) {
+		t.Parallel()
 		f := newFleet(t)
 		all := f.cluster(join.Scope{Role: join.Bus, Site: "east", Name: "east-"})
 		s := f.open(f.asCentral("east", all[0].member.Scope.Address), "east", bus.Settings{Replicas: 3})
@@ -122,6 +124,7 @@ func TestRevokedServerGetsNoRoute(t *testing.T) {
 		})
 	})
 	t.Run("of the hub", func(t *testing.T) {
+		t.Parallel()
 		f := newFleet(t)
 		revokedServerGetsNoRoute(f, f.cluster(join.Scope{Role: join.Hub, Name: "hub-"}), "hub", func(*testing.T, string) {})
 	})
