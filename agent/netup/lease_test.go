@@ -148,6 +148,7 @@ func shows(t *testing.T, nic netlink.Link, what string, want ...string) {
 
 // A server's refusal is obeyed: the address goes at once, and the machine asks from the start.
 func TestRefusedAddressIsGivenUp(t *testing.T) {
+	t.Parallel()
 	if !ownNetwork(t) {
 		return
 	}
@@ -165,6 +166,7 @@ func TestRefusedAddressIsGivenUp(t *testing.T) {
 
 // An address whose lease has ended may be another machine's by now: it goes, routes and all.
 func TestExpiredAddressIsGivenUp(t *testing.T) {
+	t.Parallel()
 	if !ownNetwork(t) {
 		return
 	}
@@ -179,6 +181,7 @@ func TestExpiredAddressIsGivenUp(t *testing.T) {
 
 // When the server has gone for good, another that knows the address renews it, before it ends.
 func TestAnotherServerRenews(t *testing.T) {
+	t.Parallel()
 	if !ownNetwork(t) {
 		return
 	}
