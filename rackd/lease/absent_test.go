@@ -11,6 +11,7 @@ import (
 )
 
 func TestIncomplete(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const away, back = 20 * time.Second, 2 * time.Second
 		w := newWatched(t)

@@ -70,6 +70,7 @@ func (e entry) Delta() uint64                   { return e.left }
 // The watch on WORK is ahead of the watch on ALIVE: it shows work that was taken under a
 // lease which this rackd has not seen yet. Its owner lives.
 func TestLeaseNotYetSeenHasNotEnded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
 		other := bus.Member{Name: "other", Instance: "i", Lease: "1"}
@@ -109,6 +110,7 @@ func TestLeaseNotYetSeenHasNotEnded(t *testing.T) {
 // A lease that no renewal shows any more has ended: it was over before this rackd began
 // to watch.
 func TestLeaseOfBeforeHasEnded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
 		learnt := time.Now()
@@ -131,6 +133,7 @@ func TestLeaseOfBeforeHasEnded(t *testing.T) {
 
 // The bucket is read anew: whoever lives may be missing from it for a moment.
 func TestMembersReadAnewMustSettle(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
 		other := bus.Member{Name: "other", Instance: "i", Lease: "1"}
@@ -147,6 +150,7 @@ func TestMembersReadAnewMustSettle(t *testing.T) {
 
 // Who waits for the watch to move on is told when it has.
 func TestWhoWaitsIsTold(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
 		told := 0
@@ -169,6 +173,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 
 // So is who waits when the last that the watch had to show is that somebody unknown is gone.
 func TestWhoWaitsIsToldByAMarkerToo(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
 		told := 0

@@ -11,6 +11,7 @@ import (
 // The ring names no rackd for a node whose document that rackd cannot open. It says so when it takes
 // the key up, under the same lease, and has its nodes again; where no rackd has the key nothing moves.
 func TestARackdWithALateKeyIsPassedBy(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	l, changes := prepared(s, "a", func() error { return nil })
 	need := ring.Need{Key: "new"}

@@ -14,9 +14,16 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// atOnce is how many tests run side by side. Most of them wait for leases to end.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	sidebyside.Tests(atOnce)
+	goleak.VerifyTestMain(m)
+}
 
 func openSite(t *testing.T) (*bus.Site, *server.Server) {
 	t.Helper()
@@ -84,6 +91,7 @@ func ended(l *Lease, name, group string) bool {
 }
 
 func TestRingFollowsWhoLives(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	a, changes, stopA := holder(t, s, "a")
 	until(t, changes, "a is alone", func() bool { return a.Owner("n", "redfish", "rack-a") == "a" && a.Check() == nil })
@@ -134,6 +142,7 @@ func TestRingFollowsWhoLives(t *testing.T) {
 // A second process under the name of a rackd that lives does not act for it: it waits,
 // and ends when it has seen that the other one lives.
 func TestSecondProcessOfTheName(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	first, changes, stopFirst := holder(t, s, "a")
 	until(t, changes, "the first is there", func() bool { return first.Check() == nil })
@@ -150,6 +159,7 @@ func TestSecondProcessOfTheName(t *testing.T) {
 // The next process of a rackd that was killed waits for its predecessor's lease to end,
 // and then holds another one.
 func TestNextProcessOfTheName(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	left := bus.Member{Name: "a", Group: "rack-a", Instance: "killed", Lease: "of the killed", StartedAt: time.Now()}
 	if _, err := s.Announce(t.Context(), left, 0); err != nil {
@@ -167,6 +177,7 @@ func TestNextProcessOfTheName(t *testing.T) {
 
 // A process that stood still for so long that another one of its name has begun ends.
 func TestYoungerProcessOfTheNameWins(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	old, changes, stop := holder(t, s, "a")
 	until(t, changes, "the old one is there", func() bool { return old.Check() == nil })
@@ -192,6 +203,7 @@ func TestYoungerProcessOfTheNameWins(t *testing.T) {
 
 // A renewal whose answer is lost is the same lease; a key that is gone is the end of it.
 func TestLeaseGoesOnWhileNobodyElseHasWrittenIt(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	l, _ := prepared(s, "a", func() error { return nil })
 	renew := func() string {
@@ -221,6 +233,7 @@ func TestLeaseGoesOnWhileNobodyElseHasWrittenIt(t *testing.T) {
 
 // A rackd that may not know what its bus holds lets its lease end.
 func TestLeaseOfTheUnfitEnds(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	unfit := errors.New("unfit")
 	l, _ := prepared(s, "a", func() error { return unfit })
@@ -244,6 +257,7 @@ func waitEnd(l *Lease) error {
 
 // With the bus gone the lease ends by itself, before others could see it expire.
 func TestLeaseEndsWithoutTheBus(t *testing.T) {
+	t.Parallel()
 	s, srv := openSite(t)
 	l, changes, stop := holder(t, s, "a")
 	until(t, changes, "held", func() bool { return l.Check() == nil })

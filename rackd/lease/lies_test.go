@@ -25,6 +25,7 @@ func thief(t *testing.T, s *bus.Site, m bus.Member) {
 
 // A rackd whose key says rack-a.thief cannot join another group, nor take another's name.
 func TestMembersThatLieAreNotMembers(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	b, changes, stop := holder(t, s, "b")
 	until(t, changes, "b is there", func() bool { return b.Check() == nil && b.Owner("n", "redfish", "rack-b") == "b" })
@@ -72,6 +73,7 @@ func TestMembersThatLieAreNotMembers(t *testing.T) {
 // A namesake in another group that has written b's lease under its own key and withdraws
 // that has withdrawn nothing of b's.
 func TestLeaseOfANamesakeIsAnother(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	c, changes, stopC := holder(t, s, "c")
 	l, _, stop := holder(t, s, "b")

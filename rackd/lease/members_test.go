@@ -9,6 +9,7 @@ import (
 
 // Central hears of a lease that has run out from those that saw it, and of no other end: one that is withdrawn says so itself.
 func TestTheDeadAreTold(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	beats, err := s.Beats(t.Context())
 	if err != nil {
@@ -53,6 +54,7 @@ func TestTheDeadAreTold(t *testing.T) {
 
 // Who says other keys than before says so under another edition.
 func TestOtherKeysAreAnotherEdition(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	l, _ := prepared(s, "a", func() error { return nil })
 	keys := map[string][]string{"rack-a": {"1"}}

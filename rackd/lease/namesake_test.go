@@ -21,6 +21,7 @@ func inGroup(s *bus.Site, name, group string) *Lease {
 // A rackd of another group that starts under the name of one that lives is refused, with
 // what to change. The one that lives goes on.
 func TestNamesakeInAnotherGroupIsRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	first, changes, stop := holder(t, s, "b")
 	until(t, changes, "the first is there", func() bool { return first.Check() == nil })
@@ -39,6 +40,7 @@ func TestNamesakeInAnotherGroupIsRefused(t *testing.T) {
 
 // What a namesake that was killed has left behind expires; the next one begins then.
 func TestNamesakeThatIsDeadIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	dead := bus.Member{Name: "b", Group: "rack-a", Instance: "killed", Lease: "of the killed", StartedAt: time.Now()}
 	if _, err := s.Announce(t.Context(), dead, 0); err != nil {
@@ -56,6 +58,7 @@ func TestNamesakeThatIsDeadIsWaitedFor(t *testing.T) {
 
 // Two that start at the same moment do not both stay.
 func TestOfTwoNamesakesThatStartTogetherOneStays(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	for range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
