@@ -104,6 +104,7 @@ func TestTogetherButOne(t *testing.T) {
 // One message that the server refuses does not cost the others of a large batch a sync
 // each: most of them are sent together all the same.
 func TestTogetherInHalves(t *testing.T) {
+	t.Parallel()
 	s := openSite(t)
 	const n, wrong = 64, 21
 	errs := crowd(t, &s.work, n, func(i int) error {

@@ -46,6 +46,7 @@ func startServer(t *testing.T, o *server.Options) (*server.Server, *nats.Conn) {
 }
 
 func TestLeaseExpiresUnlessRenewed(t *testing.T) {
+	t.Parallel()
 	s := openSite(t)
 	m := Member{Name: "rackd.one", Group: "Rack.1"}
 	w, err := s.Alive.Watch(t.Context(), MemberKey(m.Group, m.Name), jetstream.UpdatesOnly())
@@ -123,6 +124,7 @@ func TestKeys(t *testing.T) {
 
 // A site whose JetStream comes up late is waited for; one that has none is an error.
 func TestOpenWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
 	srv, err := server.NewServer(&server.Options{DontListen: true, StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -157,6 +159,7 @@ func TestOpenWaitsForAnAnswer(t *testing.T) {
 
 // Who only opens waits for whatever central has not made yet.
 func TestOpenOnlyWaitsForCentral(t *testing.T) {
+	t.Parallel()
 	s := openSite(t)
 	names, err := streamNames(t.Context(), s.JS)
 	if err != nil {

@@ -52,6 +52,7 @@ func cluster(t *testing.T) *nats.Conn {
 // A rackd that starts where a bucket has just been lost, and is quicker than central, makes it
 // with as many replicas as the others have: nobody would add any afterwards.
 func TestWhatIsMissingComesBackLikeTheRest(t *testing.T) {
+	t.Parallel()
 	nc := cluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()

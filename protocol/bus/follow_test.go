@@ -77,6 +77,7 @@ func put(t *testing.T, kv jetstream.KeyValue, key, value string) {
 }
 
 func TestFollowFindsWhatABucketLost(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *Site){
 		"purged": func(t *testing.T, s *Site) {
 			st, err := s.JS.Stream(t.Context(), "KV_"+NodesBucket)
@@ -188,6 +189,7 @@ func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 
 // Who is told to end does so at once, also when the server does not answer any more.
 func TestFollowEndsWithoutTheServer(t *testing.T) {
+	t.Parallel()
 	_, srv := openSiteServer(t)
 	var silent atomic.Bool
 	nc, err := nats.Connect("", nats.InProcessServer(muted{srv, &silent}))

@@ -1,0 +1,16 @@
+package bus
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/sidebyside"
+)
+
+// atOnce is how many tests run side by side. Most of them wait for leases, and for readers that look again.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	sidebyside.Tests(atOnce)
+	os.Exit(m.Run())
+}
