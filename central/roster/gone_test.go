@@ -17,6 +17,7 @@ import (
 // A rackd that sees another one's lease run out tells so, and central knows at once. What it tells of one that lives changes
 // nothing, and postpones nothing.
 func TestSurvivorsTellOfTheDead(t *testing.T) {
+	t.Parallel()
 	site := bustest.Open(t)
 	r := New(Config{Log: slog.New(slog.DiscardHandler)})
 	ctx, stop := Followed(t, r, site)

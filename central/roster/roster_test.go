@@ -19,6 +19,7 @@ func member(name, group string) bus.Member {
 }
 
 func TestRosterFollowsTheLiving(t *testing.T) {
+	t.Parallel()
 	site := bustest.Open(t)
 	counts := map[string]int{}
 	r := roster.New(roster.Config{Log: slog.New(slog.DiscardHandler), Alive: func(site string, n int) { counts[site] = n },
@@ -75,6 +76,7 @@ func TestRosterFollowsTheLiving(t *testing.T) {
 
 // A stolen rackd beats as often as it likes, each time as another one, or as one that is not there. Central looks at its key now and then.
 func TestBeatsOfAThief(t *testing.T) {
+	t.Parallel()
 	site := bustest.Open(t)
 	var log bytes.Buffer
 	r := roster.New(roster.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})

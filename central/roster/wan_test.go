@@ -16,6 +16,7 @@ import (
 // Over a leaf link a renewal costs next to nothing, and the end of a rackd that says
 // nothing is known within seconds all the same.
 func TestRosterIsCheapOverAWAN(t *testing.T) {
+	t.Parallel()
 	hub := sitetest.Hub(t)
 	srv, link := sitetest.Leaf(t, hub, "east", t.TempDir())
 	local, err := bus.Open(t.Context(), sitetest.Dial(t, srv), "", bus.Settings{})
