@@ -70,6 +70,7 @@ func (f *fixture) missed(t *testing.T) error {
 // A site that loses its config drives between a request and the moment at which its rackd reads them gets
 // those of open works again.
 func TestLostConfigDrives(t *testing.T) {
+	t.Parallel()
 	stream := func(t *testing.T, f *fixture) jetstream.Stream {
 		s, err := f.site.JS.Stream(t.Context(), "OBJ_"+bus.ConfigDrives)
 		if err != nil {
@@ -94,6 +95,7 @@ func TestLostConfigDrives(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			f.follow(f.relay)
 			n := f.enroll("n", "")
@@ -165,6 +167,7 @@ func TestLostConfigDriveWithCentralsPermissions(t *testing.T) {
 // Only open work needs a config drive: an idle site is asked for their store once. A loss shows once work is open,
 // also one from before that, and a store that has gone is made again for the drive that comes.
 func TestIdleSitesAreNotAskedForDrives(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	asks, err := f.site.Conn.SubscribeSync("$JS.API.STREAM.INFO.OBJ_" + bus.ConfigDrives)
 	if err != nil {
@@ -217,8 +220,10 @@ func TestIdleSitesAreNotAskedForDrives(t *testing.T) {
 // The config drive that the machine of an instance reads stays at its site with the instance, and not with the work that brought it. The
 // site is given it again when it has lost it. It goes with the instance, or with the node.
 func TestConfigDriveOfAnInstance(t *testing.T) {
+	t.Parallel()
 	for _, ends := range []string{"the instance", "the node"} {
 		t.Run(ends, func(t *testing.T) {
+			t.Parallel()
 			f := newFixture(t)
 			f.follow(f.relay)
 			n := f.enroll("n", "")

@@ -95,6 +95,7 @@ func (b *busy) stream(bucket string) jetstream.Stream {
 const far = 4 + 1<<16
 
 func TestPurgedBuckets(t *testing.T) {
+	t.Parallel()
 	b := newBusy(t)
 	for _, bucket := range []string{bus.NodesBucket, bus.WorkBucket} {
 		if err := b.stream(bucket).Purge(t.Context()); err != nil {
@@ -105,6 +106,7 @@ func TestPurgedBuckets(t *testing.T) {
 }
 
 func TestBucketsMadeAnew(t *testing.T) {
+	t.Parallel()
 	b := newBusy(t)
 	for _, bucket := range []string{bus.NodesBucket, bus.WorkBucket} {
 		cfg := b.stream(bucket).CachedInfo().Config
@@ -129,6 +131,7 @@ func TestDeletedWorkKey(t *testing.T) {
 
 // A site whose buckets are gone has to be opened again; who follows it then repairs it.
 func TestBucketsGone(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	b := &busy{fixture: f, idle: f.enroll("idle", ""), deploying: f.enroll("deploying", "")}
 	b.work = f.request(b.deploying, work.Deploy, provision.Deploying, provision.Active)
@@ -160,6 +163,7 @@ func TestBucketsGone(t *testing.T) {
 // A site comes back from a copy of its disk: documents are older than they were, ended
 // work is open again, and keys that were deleted are there.
 func TestOlderCopyOfTheSite(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "jetstream")
 	srv, stopServer := bustest.Server(t, dir)
 	key, err := seal.GenerateKey()
@@ -275,6 +279,7 @@ func TestRackdTellsOfALoss(t *testing.T) {
 
 // A stolen rackd says all the time that the site has lost something. Central looks now and then, and no more.
 func TestRackdTellsOfALossAllTheTime(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	n := f.enroll("n", "")
 	f.follow(relay.New(relay.Config{Store: f.store, Key: f.key, Metrics: metrics.New(f.store.Statements), Log: discard,

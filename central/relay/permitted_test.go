@@ -12,6 +12,7 @@ import (
 // A relay that may do no more on the bus than the fleet's central sends works out, and finds that one
 // of several was deleted.
 func TestDeletedWorkKeyWithCentralsPermissions(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	site, central := bustest.Fleet(t)
 	f.site = central

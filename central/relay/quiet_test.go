@@ -19,6 +19,7 @@ import (
 // A site has open work, and many other works are those of other sites. So many are looked at by page. The site is not quiet
 // when a page holds none of its works: each look asks for its store of config drives too.
 func TestWorkAmongThatOfOtherSites(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	ours := f.enroll("ours", "")
 	f.update(func(ctx context.Context, tx *store.Tx) error {

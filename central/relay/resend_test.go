@@ -125,6 +125,7 @@ func purgeBucket(d *dying) error { return d.works().Purge(d.Context()) }
 // begin the work under epoch 0: the rackd may still be at it, and another would take it
 // under epoch 1, too.
 func TestSentOutAndLostIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		// lose makes the site lose what the first replica has sent.

@@ -97,6 +97,7 @@ func (l *losing) missing() {
 // Lost work is written again only when all that was reported is in the rows, and under
 // an epoch below which the rows take nothing any more.
 func TestLostWorkWaitsForWhatWasReported(t *testing.T) {
+	t.Parallel()
 	l := newLosing(t, settle)
 	<-l.asked
 	l.missing()
@@ -152,6 +153,7 @@ func TestLostWorkIsLeftToWhoRemembersIt(t *testing.T) {
 // Several replicas find the same loss at the same time: they agree on an epoch, or the
 // row would take nothing from who gets the document of the other.
 func TestReplicasRestoreTogether(t *testing.T) {
+	t.Parallel()
 	l := newLosing(t, settle)
 	for range 3 {
 		l.follow(l.another(settle))

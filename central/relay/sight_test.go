@@ -126,6 +126,7 @@ func alter(t *testing.T, name string, f reflect.Value) {
 // The rack is told of a write exactly if its document changes, whichever field of a node
 // it is. Whoever makes documents show more finds out here what else there is to do.
 func TestTheRackIsToldOfWhatItsDocumentShows(t *testing.T) {
+	t.Parallel()
 	b := newSightBench(t)
 	// Not written so, or not by itself, or not by what follows here.
 	skip := []string{"UUID", "Revision", "CreatedAt", "UpdatedAt", "RackRevision", "Traits", "WorkID", "WorkVerb", "Reservation", "Texts"}
