@@ -124,6 +124,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			{Name: "part-0", Firmware: machine.BIOS, DiskMiB: 3072}, {Name: "part-1", Firmware: machine.UEFI, DiskMiB: 3072}, // for partition images: sizes are in GiB there
 			{Name: "http-0", Firmware: machine.UEFI, DiskMiB: disk, BootByVariables: true},  // whose BMC sets URLs to boot
 			{Name: "bare-0", Firmware: machine.UEFI, Diskless: true, BootByVariables: true}, // which boots volumes alone
+			{Name: "bare-1", Firmware: machine.BIOS, Diskless: true},                        // and so does this
 		}}
 	if err := makeFleetKeys(dir); err != nil {
 		return o, err

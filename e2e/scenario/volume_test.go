@@ -245,6 +245,33 @@ func TestVolumeWithoutADisk(t *testing.T) {
 	}
 }
 
+// A BIOS machine without any disk boots a volume of a foreign target, to which iPXE logs in by CHAP. Its system finds the volume in the
+// firmware's table, and no disk. TestVolumeWithoutADisk has that of UEFI, by its firmware.
+func TestVolumeWithoutADiskByIPXE(t *testing.T) {
+	const name = "bare-1"
+	ctx := limit(t, 8*time.Minute)
+	san(t, volumeUser)
+	id := enrolled(ctx, t, name, nil)
+	attached(ctx, t, id, map[string]any{"auth_method": "CHAP", "auth_username": volumeUser, "auth_password": volumeSecret})
+	if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	console := consoleFromNow(t, name)
+	fromVolume(ctx, t, id, name)
+	line, err := console.Wait(ctx, marker)
+	if err != nil || !withoutADisk.MatchString(line) {
+		t.Errorf("a machine without a disk says %q: %v", line, err)
+	}
+	booted(ctx, t, console, volumeIQN, theRack.Address().String()+":3260", "")
+	undeployed(ctx, t, id)
+	if err := theRack.Operator.WaitPower(ctx, id, "power off"); err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutADisk is the marker of a system whose root is on no disk of its machine.
+var withoutADisk = regexp.MustCompile(` root=\s*$`)
+
 // startedOnce has a machine's firmware run until it looks for a system: at its first start OVMF makes room for its targets.
 func startedOnce(ctx context.Context, t *testing.T, id, name string) {
 	t.Helper()
@@ -452,7 +479,7 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 	console := consoleFromNow(t, name)
 	fromVolume(ctx, t, id, name)
 	line, err := console.Wait(ctx, marker)
-	if err != nil || !regexp.MustCompile(` root=\s*$`).MatchString(line) {
+	if err != nil || !withoutADisk.MatchString(line) {
 		t.Errorf("a machine without a disk says %q: %v", line, err)
 	}
 	booted(ctx, t, console, iqn, portal, targetUser)
