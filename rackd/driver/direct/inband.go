@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,13 +30,16 @@ func (i Interface) Up(_ *node.Document, f driver.Flows) []driver.Step {
 // upFor boots the ramdisk, then asks its agent for its steps of f.
 func (i Interface) upFor(f driver.Flows) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-		if f == driver.InDeploy && t.Facts[driver.FactBoot] != driver.BootRamdisk {
-			// The instance that is deployed anew had it on, and no key of the firmware's has signed the ramdisk.
+		if f != driver.InClean && t.Facts[driver.FactBoot] != driver.BootRamdisk {
+			// The instance that is deployed anew or serviced had it on, and no key of the firmware's has signed the ramdisk.
 			if err := driver.SetSecureBoot(ctx, t, false); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
 		out, err := i.set.Bringup.Ramdisk(ctx, t)
+		if err != nil && f == driver.InService && t.Facts[driver.FactBoot] != driver.BootRamdisk {
+			return out, errors.Join(err, driver.SetSecureBoot(ctx, t, true)) // the instance runs on
+		}
 		if _, waiting := out.Waiting(); err != nil || waiting {
 			return out, err
 		}
@@ -55,12 +59,20 @@ func (i Interface) Down(_ *node.Document, f driver.Flows) []driver.Step {
 		})}
 	}
 	return []driver.Step{step("tear_down_service", 0, driver.Reattachable, func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
-		if err := i.set.Bringup.Instance(ctx, t, true, i.set.Bringup.Off); err != nil {
+		if err := i.set.Bringup.Instance(ctx, t, true, i.offForInstance); err != nil {
 			return driver.Outcome{}, err
 		}
 		i.runs(t)
 		return driver.Done(), nil
 	})}
+}
+
+// offForInstance ends the ramdisk of a service. The instance that starts next has the secure boot that it asks for.
+func (i Interface) offForInstance(ctx context.Context, t *driver.Task) error {
+	if err := i.set.Bringup.Off(ctx, t); err != nil {
+		return err
+	}
+	return driver.SetSecureBoot(ctx, t, true)
 }
 
 // discover asks the agent for its steps of f and keeps them.

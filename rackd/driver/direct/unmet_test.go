@@ -85,7 +85,17 @@ func TestSecureBootForTheInstance(t *testing.T) {
 	if _, err := New(Settings{}).TearDownSteps(r.Node)[0].Run(t.Context(), task); err != nil || r.Secure {
 		t.Errorf("torn down: %t, %v", r.Secure, err)
 	}
-	if got, want := r.Writes("secure"), []string{"secure boot true", "secure boot false", "secure boot true", "secure boot false"}; !slices.Equal(got, want) {
+	if err := prepareInstance(t.Context(), task); err != nil {
+		t.Error(err)
+	}
+	delete(task.Facts, driver.FactBoot)
+	if _, err := New(Settings{}).upFor(driver.InService)(t.Context(), task); err != nil || r.Secure {
+		t.Errorf("serviced: %t, %v", r.Secure, err)
+	}
+	if _, err := New(Settings{}).Down(r.Node, driver.InService)[0].Run(t.Context(), task); err != nil || !r.Secure {
+		t.Errorf("after its service: %t, %v", r.Secure, err)
+	}
+	if got, want := r.Writes("secure"), []string{"secure boot true", "secure boot false", "secure boot true", "secure boot false", "secure boot true", "secure boot false", "secure boot true"}; !slices.Equal(got, want) {
 		t.Errorf("written: %v, want %v", got, want)
 	}
 
