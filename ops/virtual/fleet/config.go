@@ -32,6 +32,8 @@ type Config struct {
 	Light bool
 	// Volumes: the machines' firmware attaches iSCSI volumes, and their BMCs set the boot order.
 	Volumes bool
+	// SecureBoot: the machines' firmware has secure boot. It refuses iPXE and ramdisks while that is on.
+	SecureBoot bool
 	// Scratch is a folder for the disks that machines export by iSCSI; empty: they export none. The targets are tgtd's (Debian's tgt).
 	Scratch string
 	// Podman: the machines' ramdisks install containers. No registry is asked.

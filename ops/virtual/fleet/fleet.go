@@ -55,6 +55,8 @@ type Member struct {
 	Name, UUID, MAC string
 	Address         netip.Addr
 	Machine         *machine.Machine
+	Firmware        *ipxe.Client   // nil: of a light machine
+	Agent           *ramdisk.Agent // as well
 	BMC             *vbmc.BMC
 	Disk            *disk.Disk
 	Faults          *fault.Faults
@@ -102,11 +104,13 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	p := pace.New(f.cfg.Timings, f.cfg.Seed, uint64(n))
 	cfg := machine.Config{Name: m.Name, MAC: m.MAC, Disk: m.Disk, Journal: f.Journal, Pace: p}
 	if !f.cfg.Light {
-		cfg.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
-		cfg.Disc, cfg.Web, cfg.Volumes = cdrom.Read, cdrom.Load, f.cfg.Volumes
+		m.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
+		cfg.Firmware = m.Firmware
+		cfg.Disc, cfg.Web, cfg.Volumes, cfg.SecureBoot = cdrom.Read, cdrom.Load, f.cfg.Volumes, f.cfg.SecureBoot
 		cfg.Parameters = func(ctx context.Context, url string) ([]byte, error) { return floppy.Read(ctx, url, parametersLabel) }
-		cfg.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
+		m.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
 			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, Log: f.cfg.Log.With("machine", m.Name)}
+		cfg.Agent = m.Agent
 	}
 	m.Machine = machine.New(cfg)
 	var err error

@@ -1,6 +1,7 @@
 // Package ipxe is what the firmware of a simulated machine does over IP: it gets its
-// boot script from a rackd, reads it, and loads what it names. DHCP and TFTP are
-// left out; a rackd is chosen as the first DHCP answer would choose it, by chance.
+// boot script from a rackd, reads it, and loads what it names. Or it loads the one
+// program that has all. DHCP is left out, and what it names is set; a rackd is chosen
+// as the first DHCP answer would choose it, by chance.
 //
 // It may import ops/virtual/fleet's own packages and the paths of rackd/netboot.
 package ipxe
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,20 +49,47 @@ type Client struct {
 	Rackds *Rackds
 	Pace   *pace.Pace
 	Faults *fault.Faults
+
+	named atomic.Int32 // a Named
 }
+
+// Named is what DHCP names for a machine, as its boot interface has it.
+type Named int32
+
+// What may be named.
+const (
+	ScriptByHTTP Named = iota
+	ScriptByTFTP
+	Program // kernel, ramdisk and command line in one, which the firmware itself loads by HTTP
+)
+
+// Name sets what DHCP names from now on.
+func (c *Client) Name(n Named) { c.named.Store(int32(n)) }
 
 // Script asks the rackds, in an order left to chance, for the machine's script and
 // returns the first answer, and whose it was.
 func (c *Client) Script(ctx context.Context, mac string) (s Script, from string, err error) {
-	rackds := c.Rackds.list()
-	if len(rackds) == 0 {
-		return Script{}, "", errors.New("no boot script: the fleet was told of no rackd")
+	script := netboot.ScriptURL
+	if Named(c.named.Load()) == ScriptByTFTP {
+		script = func(rackd, mac string) string { return netboot.TFTPScriptURL(tftpBase(rackd), mac) }
 	}
-	var urls []string
-	for _, i := range c.Pace.Order(len(rackds)) {
-		urls = append(urls, netboot.ScriptURL(rackds[i], mac))
+	urls, err := c.urls(func(rackd string) string { return script(rackd, mac) })
+	if err != nil {
+		return Script{}, "", fmt.Errorf("no boot script: %w", err)
 	}
 	return c.Chain(ctx, urls)
+}
+
+// urls are places at the rackds, in an order left to chance.
+func (c *Client) urls(at func(rackd string) string) (urls []string, err error) {
+	rackds := c.Rackds.list()
+	if len(rackds) == 0 {
+		return nil, errors.New("the fleet was told of no rackd")
+	}
+	for _, i := range c.Pace.Order(len(rackds)) {
+		urls = append(urls, at(rackds[i]))
+	}
+	return urls, nil
 }
 
 // Chain returns the script of the first URL that answers.
@@ -92,6 +121,9 @@ func (c *Client) Load(ctx context.Context, url string) (sum string, err error) {
 func (c *Client) get(ctx context.Context, url string, keep int64, rest io.Writer) ([]byte, error) {
 	if err := c.Faults.Network(); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(url, "tftp:") {
+		return getTFTP(ctx, url, keep, rest)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -145,6 +145,10 @@ func (m *Machine) bootMedium(ctx context.Context, device string) (end outcome, s
 		return rests, false
 	}
 	m.drives.read(from, image, nil)
+	if err := m.refuses(s.CommandLine); err != nil {
+		m.failed(ctx, err)
+		return rests, false
+	}
 	return m.bootKernel(ctx, s.Kernel, s.CommandLine), true
 }
 
@@ -180,13 +184,29 @@ func (m *Machine) bootDisk(ctx context.Context) outcome {
 	return rests
 }
 
-// bootNetwork asks for a script until somebody answers, and follows it.
+// bootNetwork starts what DHCP names: the program that has all, or iPXE, which asks for a script until a rackd answers, and follows it.
+// Firmware goes on with the disk where it does not start a program, if there is anything on it.
 func (m *Machine) bootNetwork(ctx context.Context) outcome {
 	said := ""
 	for {
-		script, from, err := m.cfg.Firmware.Script(ctx, m.cfg.MAC)
-		if err == nil {
-			return m.follow(ctx, script, from)
+		kernel, commandLine, err := m.cfg.Firmware.Program(ctx, m.cfg.MAC)
+		if unsigned := m.refusesUnsigned(); unsigned != nil {
+			err = unsigned
+		}
+		switch {
+		case err == nil:
+			return m.bootKernel(ctx, kernel, commandLine)
+		case !errors.Is(err, ipxe.ErrNoProgram):
+			if holds, _ := m.cfg.Disk.Holds(); holds == disk.Image {
+				m.failed(ctx, err)
+				return m.bootDisk(ctx)
+			}
+		default:
+			var script ipxe.Script
+			var from string
+			if script, from, err = m.cfg.Firmware.Script(ctx, m.cfg.MAC); err == nil {
+				return m.follow(ctx, script, from)
+			}
 		}
 		if err.Error() != said { // once, not with every try
 			said = err.Error()
@@ -272,30 +292,44 @@ func (m *Machine) bootRamdisk(ctx context.Context, commandLine string) outcome {
 	return restarts
 }
 
-// looksForDisk is how often a ramdisk looks for the disk with its parameters, with a pause of Retry, before it gives up.
+// looksForDisk is how often a ramdisk looks for the disk with its parameters, or asks for them, with a pause of Retry, before it gives up.
 const looksForDisk = 20
 
-// told is a ramdisk's command line with what a second medium tells, where it is to look for one.
+// told is a ramdisk's command line with what a second medium or a rackd tells, where it is to look for one or to ask.
 func (m *Machine) told(ctx context.Context, commandLine string) (string, error) {
-	if !ramdisk.ByMedium(commandLine) {
+	var ask func() (words string, err error)
+	switch {
+	case ramdisk.ByMedium(commandLine):
+		ask = func() (string, error) { return m.onStick(ctx) }
+	case ramdisk.ByServer(commandLine):
+		ask = func() (string, error) { return m.cfg.Firmware.Parameters(ctx, m.cfg.MAC) }
+	default:
 		return commandLine, nil
 	}
-	err := errors.New("this machine has no second drive")
+	var err error
 	for range looksForDisk {
-		var words []byte
-		if stick, _, _ := m.Stick(); m.cfg.Parameters != nil && stick == "" {
-			err = errors.New("there is no disk in the second drive")
-		} else if m.cfg.Parameters != nil {
-			words, err = m.cfg.Parameters(ctx, stick)
-		}
-		if err == nil {
-			return commandLine + " " + strings.Join(strings.Fields(string(words)), " "), nil
+		var words string
+		if words, err = ask(); err == nil {
+			return commandLine + " " + strings.Join(strings.Fields(words), " "), nil
 		}
 		if m.cfg.Pace.Sleep(ctx, m.cfg.Pace.Retry) != nil {
 			break
 		}
 	}
 	return "", fmt.Errorf("the parameters of the ramdisk: %w", err)
+}
+
+// onStick reads the parameters on the second medium.
+func (m *Machine) onStick(ctx context.Context) (string, error) {
+	stick, _, _ := m.Stick()
+	switch {
+	case m.cfg.Parameters == nil:
+		return "", errors.New("this machine has no second drive")
+	case stick == "":
+		return "", errors.New("there is no disk in the second drive")
+	}
+	words, err := m.cfg.Parameters(ctx, stick)
+	return string(words), err
 }
 
 // failed notes why a boot goes no further, unless it is for want of power.

@@ -50,5 +50,9 @@ func (m *Machine) bootHTTP(ctx context.Context) (end outcome, starts bool) {
 		m.failed(ctx, err)
 		return rests, false
 	}
+	if err := m.refuses(s.CommandLine); err != nil {
+		m.failed(ctx, err)
+		return rests, false
+	}
 	return m.bootKernel(ctx, s.Kernel, s.CommandLine), true
 }

@@ -27,6 +27,9 @@ type Firmware interface {
 	Script(ctx context.Context, mac string) (s ipxe.Script, from string, err error)
 	Chain(ctx context.Context, urls []string) (s ipxe.Script, from string, err error)
 	Load(ctx context.Context, url string) (sum string, err error)
+	// Program is that which DHCP names, if it does; else the error is ipxe.ErrNoProgram. Parameters are those of a ramdisk that came so.
+	Program(ctx context.Context, mac string) (kernel, commandLine string, err error)
+	Parameters(ctx context.Context, mac string) (string, error)
 }
 
 // Agent is what the ramdisk starts. *ramdisk.Agent is one.
@@ -51,6 +54,8 @@ type Config struct {
 	Parameters func(ctx context.Context, url string) ([]byte, error)
 	// Volumes: its firmware attaches the volume that its BMC was told of.
 	Volumes bool
+	// SecureBoot: its firmware has it.
+	SecureBoot bool
 }
 
 // State is how far a machine has got.
@@ -98,6 +103,7 @@ type Machine struct {
 	drives drives
 	web    web
 	san    san
+	secure secure
 }
 
 // life is the goroutine that boots, from a start to where the machine rests.
@@ -209,6 +215,7 @@ func (m *Machine) start(kind journal.Kind, why string) {
 	}
 	m.status = Status{On: true, State: On, Since: time.Now(), Boots: m.status.Boots + 1}
 	m.san.start()
+	m.secure.now = m.secure.next
 	if m.cfg.Firmware == nil {
 		return
 	}

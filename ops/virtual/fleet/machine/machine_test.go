@@ -24,6 +24,8 @@ type rack struct {
 	load    func(url string) error
 	agent   func(ctx context.Context) (ramdisk.End, error)
 	asked   int
+	program func() (commandLine string, err error) // nil: DHCP names none
+	told    int
 }
 
 func (r *rack) Script(context.Context, string) (ipxe.Script, string, error) {
@@ -41,6 +43,22 @@ func (r *rack) Load(_ context.Context, url string) (string, error) {
 		return "sum of " + url, nil
 	}
 	return "sum of " + url, r.load(url)
+}
+
+func (r *rack) Program(context.Context, string) (kernel, commandLine string, err error) {
+	if r.program == nil {
+		return "", "", ipxe.ErrNoProgram
+	}
+	commandLine, err = r.program()
+	return "kernel of a program", commandLine, err
+}
+
+func (r *rack) Parameters(context.Context, string) (string, error) {
+	r.told++
+	if r.told == 1 {
+		return "", errors.New("no rackd answers")
+	}
+	return "ipa-api-url=https://10.0.0.1", nil
 }
 
 func (r *rack) Run(ctx context.Context, _ string) (ramdisk.End, error) { return r.agent(ctx) }

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,6 +65,16 @@ type Agent struct {
 	// Podman: the ramdisk installs containers, as those of ironic-python-agent with podman do.
 	Podman bool
 	Log    *slog.Logger
+
+	volume atomic.Pointer[string]
+}
+
+// Volume is the name of the target by which the agent exports its disk to another machine; empty: it does not.
+func (a *Agent) Volume() string {
+	if name := a.volume.Load(); name != nil {
+		return *name
+	}
+	return ""
 }
 
 // run is one life of the agent.
@@ -75,6 +86,7 @@ type run struct {
 
 	rootUUID string // of the partition image that was written
 	exported *exported
+	lent     *tgtd // to another machine
 }
 
 // Run looks the machine up, sends heartbeats and obeys commands, until ctx ends or a
@@ -136,6 +148,7 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 		server.Close()
 		runner.Close()
 		<-beaten
+		r.takeBack()
 		r.abandon(powered)
 	}()
 	r.note(journal.AgentUp, disk.By{Boot: r.boot}, "node "+id.Node)

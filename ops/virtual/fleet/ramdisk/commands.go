@@ -102,6 +102,7 @@ func (r *run) prepareImage(ctx context.Context, by disk.By, c command.Call) (any
 
 // write brings the image to the disk as fast as the machine's pace allows.
 func (r *run) write(ctx context.Context, by disk.By, info agentapi.ImageInfo, report func(agentapi.Progress)) (any, error) {
+	r.takeBack()
 	if err := r.refusesParts(info.Partitions, 0); err != nil {
 		return nil, err
 	}
@@ -144,8 +145,10 @@ func (r *run) deployStep(ctx context.Context, by disk.By, c command.Call) (any, 
 }
 
 func (r *run) cleanStep(ctx context.Context, by disk.By, c command.Call) (any, error) {
-	return r.step(c, "clean", func(name string, _ json.RawMessage) (any, error) {
+	return r.step(c, "clean", func(name string, args json.RawMessage) (any, error) {
 		switch name {
+		case agentapi.StepExportVolume:
+			return r.exportVolume(ctx, args)
 		case "erase_devices_metadata", "erase_devices":
 			return nil, r.erase(ctx, by)
 		}
@@ -155,7 +158,11 @@ func (r *run) cleanStep(ctx context.Context, by disk.By, c command.Call) (any, e
 
 func (r *run) serviceStep(ctx context.Context, by disk.By, c command.Call) (any, error) {
 	return r.step(c, "service", func(name string, args json.RawMessage) (any, error) {
-		if name != "write_image" {
+		switch name {
+		case agentapi.StepExportVolume:
+			return r.exportVolume(ctx, args)
+		case "write_image":
+		default:
 			return nil, &deploy.ParamError{Reason: fmt.Sprintf("this agent has no service step %q", name)}
 		}
 		var p agentapi.PrepareImageParams
@@ -185,6 +192,7 @@ func (r *run) step(c command.Call, kind string, do func(name string, args json.R
 }
 
 func (r *run) erase(ctx context.Context, by disk.By) error {
+	r.takeBack()
 	return r.Disk.Erase(ctx, by, func() error {
 		if err := r.Pace.Sleep(ctx, r.Pace.Step); err != nil {
 			return err

@@ -65,6 +65,7 @@ func (r *run) startISCSI(ctx context.Context, by disk.By, c command.Call) (any, 
 	if r.Scratch == "" {
 		return nil, &deploy.ParamError{Reason: "this machine is simulated and exports no disk"}
 	}
+	r.takeBack()
 	e := r.exported
 	if e != nil {
 		e.target.kill() // one target at most
@@ -169,7 +170,7 @@ var targets atomic.Int64
 // settle is how long tgtd may take until it answers.
 const settle = 20 * time.Second
 
-// export has tgtd show the machine's file for one initiator, by CHAP in both directions.
+// export has tgtd show the machine's file for one initiator, by CHAP: in both directions where the target has an account, too.
 func (r *run) export(ctx context.Context, p agentapi.StartISCSIParams) (t *tgtd, err error) {
 	f, err := os.OpenFile(r.file(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -193,16 +194,18 @@ func (r *run) export(ctx context.Context, p agentapi.StartISCSIParams) (t *tgtd,
 	}
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	for _, args := range []string{
+	orders := []string{
 		"--op show --mode sys",
 		"--op new --mode target --tid 1 -T " + p.IQN,
 		"--op new --mode logicalunit --tid 1 --lun 1 -b " + r.file(),
 		"--op new --mode account --user " + p.User + " --password " + p.Secret,
 		"--op bind --mode account --tid 1 --user " + p.User,
-		"--op new --mode account --user " + p.TargetUser + " --password " + p.TargetSecret,
-		"--op bind --mode account --tid 1 --outgoing --user " + p.TargetUser,
-		"--op bind --mode target --tid 1 -Q " + p.Initiator,
-	} {
+	}
+	if p.TargetUser != "" {
+		orders = append(orders, "--op new --mode account --user "+p.TargetUser+" --password "+p.TargetSecret,
+			"--op bind --mode account --tid 1 --outgoing --user "+p.TargetUser)
+	}
+	for _, args := range append(orders, "--op bind --mode target --tid 1 -Q "+p.Initiator) {
 		if err := t.admin(ctx, args); err != nil {
 			t.kill()
 			return nil, err

@@ -31,12 +31,17 @@ func installs(commandLine string) bool { return strings.Contains(commandLine, "i
 
 // Starts reports whether a kernel with that command line starts an agent or an installer. Others are of instances.
 func Starts(commandLine string) bool {
-	return installs(commandLine) || ByMedium(commandLine) || strings.Contains(commandLine, agentapi.ParamAPIURL+"=")
+	return installs(commandLine) || ByMedium(commandLine) || ByServer(commandLine) || strings.Contains(commandLine, agentapi.ParamAPIURL+"=")
 }
 
 // ByMedium reports whether the ramdisk of a command line looks for the rest of it on a second medium.
 func ByMedium(commandLine string) bool {
 	return strings.Contains(commandLine, agentapi.ParamBootMethod+"="+agentapi.BootMethodMedium)
+}
+
+// ByServer reports whether the ramdisk of a command line asks a rackd for the rest of it.
+func ByServer(commandLine string) bool {
+	return strings.Contains(commandLine, agentapi.ParamBootServer+"=")
 }
 
 // install is what an installer does: it follows the kickstart of its command line. It runs the kickstart's own scripts that report, by
