@@ -18,11 +18,15 @@ func (t *turn) health() (element, error) {
 	return t.read(server, "GET_EMBEDDED_HEALTH", nil, "GET_EMBEDDED_HEALTH_DATA")
 }
 
-// healths are the words of iLOs for a part's health; others, such as "Not Installed", tell none.
+// healths are the words of iLOs for a part's health; others, such as "Not Installed", tell none. Power supplies of an iLO 4 say more after
+// a comma: "Good, In Use".
 var healths = map[string]string{"ok": hardware.OK, "good": hardware.OK, "degraded": hardware.Warning, "caution": hardware.Warning,
 	"failed": hardware.Critical, "critical": hardware.Critical}
 
-func healthOf(status string) string { return healths[strings.ToLower(status)] }
+func healthOf(status string) string {
+	word, _, _ := strings.Cut(strings.ToLower(status), ",")
+	return healths[strings.TrimSpace(word)]
+}
 
 // Health implements driver.HealthReader: the worst of what the iLO sums up, or of its fans, temperatures and power supplies where it
 // sums up none.

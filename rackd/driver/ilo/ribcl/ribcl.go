@@ -250,12 +250,15 @@ func (e element) attribute(name string) string {
 	return ""
 }
 
-// find is the first element of that name, in depth.
+// find is an element of that name: one that lies right in this one before one that lies deeper, of those the first. The summary of the
+// health has elements of the same names as the parts that it sums up.
 func (e element) find(name string) (element, bool) {
 	for _, c := range e.Children {
 		if c.XMLName.Local == name {
 			return c, true
 		}
+	}
+	for _, c := range e.Children {
 		if found, ok := c.find(name); ok {
 			return found, true
 		}
