@@ -111,7 +111,8 @@ hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -parallel 4 -run TestDriverConforms ./ops/virtual/ipmisim
 
-# What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line.
+# What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line, or with a
+# folder NAME for each, as DMTF's Redfish-Mockup-Creator writes them.
 recordings:
 	@[ -d "$(RECORDINGS)" ] || { echo "give RECORDINGS=FOLDER"; exit 2; }
 	IRONYARD_RECORDINGS="$(abspath $(RECORDINGS))" $(GO) test -vet=off -count 1 -v -run Recorded ./rackd/driver/redfish

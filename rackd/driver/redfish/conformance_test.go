@@ -17,7 +17,7 @@ import (
 func TestConformance(t *testing.T) {
 	for _, auth := range []string{"session", "basic", "auto"} {
 		t.Run(auth, func(t *testing.T) {
-			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, auth) })
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, auth, nil) })
 		})
 	}
 }
@@ -29,12 +29,18 @@ type trouble struct {
 	hang       chan struct{}
 	whileRead  func()
 	refused    int
+	system     string
 }
 
-func machineOf(t *testing.T, auth string) *drivertest.Machine {
-	e, k := newEmulator(t), &trouble{}
+// machineOf is a machine of the emulator, which shows itself as a recorded BMC does where one is given.
+func machineOf(t *testing.T, auth string, recorded spoken) *drivertest.Machine {
+	e, k := newEmulator(t), &trouble{system: systemAt}
 	d := newDriver(t, Options{ReadTimeout: time.Minute, Pace: 1000, Log: drivertest.Logger(t)})
 	e.boot["BootSourceOverrideMode"] = "UEFI"
+	if recorded != nil {
+		e.play(t, recorded)
+		e.power, k.system = "Off", e.system
+	}
 	e.spoiler.Restart = func() { e.set(func() { clear(e.sessions) }) }
 	inner := http.HandlerFunc(e.answer)
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool { return k.serve(w, r, inner) }
@@ -97,7 +103,7 @@ func (k *trouble) serve(w http.ResponseWriter, r *http.Request, inner http.Handl
 	k.mu.Lock()
 	hang, lose := k.hang, order && k.lose
 	do := k.whileRead
-	if r.URL.Path != systemAt || r.Method != http.MethodGet {
+	if r.URL.Path != k.system || r.Method != http.MethodGet {
 		do = nil
 	}
 	if do != nil {

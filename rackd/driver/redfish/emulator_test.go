@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -34,6 +35,12 @@ type emulator struct {
 	epochs   []string
 	// other is a second system; nil: there is none. It is set before the first request.
 	other *machine
+	// recorded, when set, are the answers of a BMC, by their paths. system is the path of its machine there, whose power and boot device the
+	// emulator keeps. It is set before the first request.
+	recorded spoken
+	system   string
+	// asked counts what was asked of recorded.
+	asked int
 	// hook, when set, may answer a request itself.
 	hook func(w http.ResponseWriter, r *http.Request) (done bool)
 	// spoiler stands before all that is answered.
@@ -69,6 +76,9 @@ func (e *emulator) node(over map[string]any) *node.Document {
 
 func (e *emulator) set(do func()) { e.mu.Lock(); defer e.mu.Unlock(); do() }
 
+// questions is how often recorded answers were asked for.
+func (e *emulator) questions() (n int) { e.set(func() { n = e.asked }); return n }
+
 // live is how many sessions are open.
 func (e *emulator) live() (n int) { e.set(func() { n = len(e.sessions) }); return n }
 
@@ -99,7 +109,10 @@ func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 	reply := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	link := func(p string) map[string]any { return map[string]any{"@odata.id": p} }
 	if path == "/redfish/v1" {
-		reply(map[string]any{"@odata.id": path, "Systems": link("/redfish/v1/Systems"), "Links": map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}})
+		root := map[string]any{"@odata.id": path, "Systems": link("/redfish/v1/Systems")}
+		maps.Copy(root, e.recorded[path])
+		root["Links"] = map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}
+		reply(root)
 		return
 	}
 	if path == "/redfish/v1/SessionService/Sessions" && r.Method == http.MethodPost {
@@ -133,6 +146,18 @@ func (e *emulator) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && e.sessions[path[strings.LastIndexByte(path, '/')+1:]]:
 		reply(map[string]any{"@odata.id": path, "UserName": "admin"})
+	case r.Method == http.MethodGet && e.recorded != nil:
+		e.asked++
+		body := e.recorded.at(path)
+		if body == nil {
+			refuse(w, http.StatusNotFound, "not recorded")
+			return
+		}
+		if path == e.system {
+			body = maps.Clone(body)
+			body["PowerState"], body["Boot"] = e.power, e.boot
+		}
+		reply(body)
 	case r.Method == http.MethodDelete:
 		delete(e.sessions, path[strings.LastIndexByte(path, '/')+1:])
 		w.WriteHeader(204)

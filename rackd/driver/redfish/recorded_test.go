@@ -1,94 +1,70 @@
 package redfish
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stmcginnis/gofish"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
 
-// recordedParts are the components of recorded BMCs beside BIOS and BMC, by the recording's name.
-var recordedParts = map[string]string{
-	// Two of its eight bays hold drives.
-	"hpe-dl360-gen10": "nic:ILC220027S=16.35.4030 psu:0=2.00 psu:1=2.00 drive:2556=HPG3 drive:2557=HPG3",
-	// The newer resources of its supplies are not read beside those of before.
-	"dmtf-rackmount": "psu:0=1.00",
-	// Its adapters tell no version, and its list of firmware does not say whose its entries are.
-	"hpe-cray-ex235a":  "",
-	"supermicro-gb300": "",
-	// Power supplies without a version.
-	"lenovo-bmclib":  "",
-	"supermicro-x10": "",
-}
-
-// The firmware that real BMCs show of their parts.
-func TestFirmwareOfRecordedBMCs(t *testing.T) {
-	for name, want := range recordedParts {
-		t.Run(name, func(t *testing.T) {
-			d, n, requests := recordedBMC(t, name)
-			o, err := (Firmware{Driver: d}).found(t.Context(), n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got, silent []string
-			for _, p := range o.parts {
-				if p.Current == "" {
-					silent = append(silent, p.Name)
-				} else {
-					got = append(got, p.Name+"="+p.Current)
-				}
-			}
-			asked := requests.Load()
-			t.Logf("%d requests; of the system %+v; parts %+v; without a version: %q; cut %t", asked, o.system, o.components()[len(o.system):], silent, o.cut)
-			if strings.Join(got, " ") != want || o.cut || asked > 150 {
-				t.Errorf("listed %q by %d requests, want %q", got, asked, want)
-			}
-		})
+// What is read of the BMCs that bmclib's authors recorded stays as testdata/recorded has it.
+func TestReadsOfBMCLibsRecordings(t *testing.T) {
+	for name, said := range bmclibRecordings(t) {
+		t.Run(name, func(t *testing.T) { compareReads(t, name, said) })
 	}
 }
 
-// What is read of real BMCs stays as testdata/recorded.txt has it: so much of each, and errors by their words. UPDATE_RECORDED=1 writes it.
+// What is read of recorded BMCs in a folder stays as testdata/recorded has it. No recording is part of the repository: make recordings runs
+// this test.
 func TestReadsOfRecordedBMCs(t *testing.T) {
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(recordedParts)) {
-		d, n, _ := recordedBMC(t, name)
-		fmt.Fprintf(&text, "%s\n", name)
-		for _, line := range readAll(t.Context(), d, n) {
-			fmt.Fprintf(&text, "  %s\n", line)
-		}
+	folder := os.Getenv("IRONYARD_RECORDINGS")
+	if folder == "" {
+		t.Skip("NOT RUN: set IRONYARD_RECORDINGS to a folder with recorded BMCs (make recordings)")
 	}
-	file := filepath.Join("testdata", "recorded.txt")
+	all := recordings(t, folder)
+	if len(all) == 0 {
+		t.Fatalf("%s has neither a NAME.jsonl.gz nor a folder NAME/redfish/v1", folder)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) { compareReads(t, name, all[name]) })
+	}
+}
+
+// compareReads reads a recorded BMC, and compares: so much of each thing, and errors by their words. UPDATE_RECORDED=1 writes it.
+func compareReads(t *testing.T, name string, said spoken) {
+	t.Helper()
+	e, d := newEmulator(t), newDriver(t, Options{})
+	n := e.node(e.play(t, said))
+	got := strings.Join(readAll(t, d, e, n), "\n") + "\n"
+	file := filepath.Join("testdata", "recorded", name+".txt")
 	if os.Getenv("UPDATE_RECORDED") == "1" {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("what is read of it is not known yet (UPDATE_RECORDED=1 writes it): %v", err)
 	}
-	if text.String() != string(want) {
-		t.Errorf("read:\n%s\nwant:\n%s", text.String(), want)
+	if got != string(want) {
+		t.Errorf("read:\n%s\nwant:\n%s", got, want)
 	}
 }
 
-// readAll is a line for each thing that is read of a machine.
-func readAll(ctx context.Context, d *Driver, n *node.Document) (lines []string) {
+// readAll is a line for each thing that is read of a machine. Numbers that only one machine has are left out.
+func readAll(t *testing.T, d *Driver, e *emulator, n *node.Document) (lines []string) {
+	ctx := t.Context()
 	line := func(what string, value any, err error) {
 		if err != nil { // without node and address
 			words := err.Error()
@@ -104,7 +80,7 @@ func readAll(ctx context.Context, d *Driver, n *node.Document) (lines []string) 
 	vendor, err := d.DetectVendor(ctx, n)
 	line("vendor", vendor, err)
 	id, err := d.Identity(ctx, n)
-	line("identity", fmt.Sprintf("%+v", id), err)
+	line("identity", fmt.Sprintf("%q, model %q, told: UUID %t, serial number %t, SKU %t", id.Manufacturer, id.Model, id.UUID != "", id.Serial != "", id.SKU != ""), err)
 	mode, err := d.BootMode(ctx, n)
 	line("boot mode", mode, err)
 	devices, err := d.SupportedBootDevices(ctx, n)
@@ -120,7 +96,7 @@ func readAll(ctx context.Context, d *Driver, n *node.Document) (lines []string) 
 	drives, err := d.Media(ctx, n)
 	var types []string
 	for _, m := range drives {
-		types = append(types, strings.Join(m.Types, "+"))
+		types = append(types, fmt.Sprintf("%q", strings.Join(m.Types, "+")))
 	}
 	line("virtual drives", types, err)
 	settings, err := BIOS{Driver: d}.Settings(ctx, n)
@@ -139,6 +115,17 @@ func readAll(ctx context.Context, d *Driver, n *node.Document) (lines []string) 
 	line("health", health, err)
 	targets, err := d.ISCSIBoot(ctx, n)
 	line("iSCSI targets", len(targets), err)
+	inspection, err := inspected(ctx, d, n)
+	line("inspection", inspection, err)
+	before := e.questions()
+	o, err := (Firmware{Driver: d}).found(ctx, n)
+	line("firmware", firmwareOf(o), err)
+	line("requests for that", fmt.Sprintf("%d, cut %t", e.questions()-before, o.cut), nil)
+	return lines
+}
+
+// inspected is what an inspection finds.
+func inspected(ctx context.Context, d *Driver, n *node.Document) (text string, err error) {
 	err = d.pool.with(ctx, nil, n, "inspect the machine", func(b *session, a account, c *gofish.APIClient) error {
 		system, err := b.system(c, a)
 		if err != nil {
@@ -154,82 +141,53 @@ func readAll(ctx context.Context, d *Driver, n *node.Document) (lines []string) 
 				PhysicalMB int `json:"physical_mb"`
 			}
 		}
-		err = errors.Join(err, json.Unmarshal(raw, &inv))
-		line("inspection", fmt.Sprintf("%d ports, %d disks, %d GB, %d CPUs, %d MB of memory; missing: %q", len(inv.Interfaces), len(inv.Disks), size,
-			inv.CPU.Count, inv.Memory.PhysicalMB, v.missing), err)
+		if err := errors.Join(err, json.Unmarshal(raw, &inv)); err != nil {
+			return err
+		}
+		text = fmt.Sprintf("%d ports, %d disks, %d GB, %d CPUs, %d MB of memory; missing: %q", len(inv.Interfaces), len(inv.Disks), size,
+			inv.CPU.Count, inv.Memory.PhysicalMB, v.missing)
 		return nil
 	})
-	if err != nil {
-		line("inspection", nil, err)
-	}
-	return lines
+	return text, err
 }
 
-// recordedBMC is a driver and a node whose BMC gives recorded answers. requests counts what was asked for. Recordings are no part of the
-// repository: make recordings runs these tests.
-func recordedBMC(t *testing.T, name string) (d *Driver, n *node.Document, requests *atomic.Int64) {
-	t.Helper()
-	folder := os.Getenv("IRONYARD_RECORDINGS")
-	if folder == "" {
-		t.Skip("NOT RUN: set IRONYARD_RECORDINGS to a folder with recorded BMCs, a resource a line in each NAME.jsonl.gz (make recordings)")
+// firmwareOf tells versions by the kinds of parts, and how many of a kind tell none.
+func firmwareOf(o found) string {
+	var list []string
+	for _, c := range o.system {
+		list = append(list, c.Name+" "+c.Current)
 	}
-	at := recording(t, filepath.Join(folder, name+".jsonl.gz"))
-	requests = new(atomic.Int64)
-	e, d := newEmulator(t), newDriver(t, Options{})
-	e.set(func() {
-		e.hook = func(w http.ResponseWriter, r *http.Request) bool {
-			path := strings.TrimSuffix(r.URL.Path, "/")
+	for _, kind := range partKinds {
+		var told []string
+		silent := 0
+		for _, p := range o.parts {
 			switch {
-			case path == "/redfish/v1" && r.Method == http.MethodGet:
-				root := at[path]
-				root["Links"] = map[string]any{"Sessions": link("/redfish/v1/SessionService/Sessions")}
-				_ = json.NewEncoder(w).Encode(root)
-				return true
-			case r.Method != http.MethodGet || strings.Contains(path, "SessionService/Sessions"):
-				return false
-			case at[path] == nil:
-				refuse(w, http.StatusNotFound, "not recorded")
-				return true
+			case p.kind != kind:
+			case p.Current == "":
+				silent++
+			default:
+				told = append(told, p.Current)
 			}
-			requests.Add(1)
-			_ = json.NewEncoder(w).Encode(at[path])
-			return true
 		}
-	})
-	n = e.node(nil)
-	if name == "supermicro-gb300" {
-		n.DriverInfo[fieldSystem] = "/redfish/v1/Systems/System_0"
+		if slices.Sort(told); len(told)+silent > 0 {
+			list = append(list, fmt.Sprintf("%s %q, silent %d", kind, told, silent))
+		}
 	}
-	return d, n, requests
+	return strings.Join(list, "; ")
 }
 
-// recording reads a recorded BMC.
-func recording(t *testing.T, file string) map[string]map[string]any {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, lines := map[string]map[string]any{}, bufio.NewReader(z)
-	for {
-		line, err := lines.ReadBytes('\n')
-		var one struct {
-			Path string
-			Body map[string]any
-		}
-		if json.Unmarshal(line, &one) == nil && one.Body != nil {
-			at[strings.TrimSuffix(one.Path, "/")] = one.Body
-		}
-		if err == io.EOF {
-			return at
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+// The contract of power and management holds for machines that show themselves as recorded BMCs do. What orders do is the emulator's.
+func TestConformanceOfRecordedBMCs(t *testing.T) {
+	all := bmclibRecordings(t)
+	for _, name := range []string{"bmclib-dell-r6515", "bmclib-supermicro-510t"} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
+				m := machineOf(t, "session", all[name])
+				if name != "bmclib-dell-r6515" && os.Getenv("IRONYARD_HARDWARE") == "" {
+					m.Spoil, m.Asked, m.Without["Spoil"] = nil, nil, "the machine of Dell has that; for others set IRONYARD_HARDWARE=1"
+				}
+				return m
+			})
+		})
 	}
 }
