@@ -17,6 +17,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest/closedport"
 )
 
 // A driver over UDP keeps the contract by what this package gives it: nothing of it needs HTTP.
@@ -34,7 +35,7 @@ func TestDatagramDriverConforms(t *testing.T) {
 			Without:   map[string]string{"Second": "its double has one machine", "Spoil": "a driver of datagrams with a real BMC has that: rackd/driver/ipmi"},
 			Writes:    func() (n int) { e.set(func() { n = e.writes }); return n },
 			Lose:      func() { e.set(func() { e.lose = true }) },
-			Silence:   func() { e.conn.Close() },
+			Silence:   func() { closedport.Keep(t, e.conn) },
 			Hang:      func() { e.set(func() { e.hang = true }) },
 			WhileRead: func(do func()) { e.set(func() { e.whileRead = do }) },
 			Deny:      func() { e.set(func() { e.password, e.sessions = "an0ther", 0 }) },

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest/closedport"
 )
 
 // The PDUs of these tests are other people's programs: snmpd of net-snmp, whose outlet is a script, and snmpsimd, which
@@ -338,7 +339,7 @@ func TestConformanceWithSnmpd(t *testing.T) {
 				Without: map[string]string{"Management": "a PDU reaches nothing but the power",
 					"Deny": "a wrong community gets no answer: it cannot be told from silence"},
 				Writes: s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
-				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) }})
+				Silence: func() { closedport.Keep(t, r.conn) }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) }})
 		})
 	})
 	t.Run("3", func(t *testing.T) {
@@ -357,7 +358,7 @@ func TestConformanceWithSnmpd(t *testing.T) {
 				Port:    func() string { _, port, _ := net.SplitHostPort(r.conn.LocalAddr().String()); return port },
 				Without: map[string]string{"Management": "a PDU reaches nothing but the power"},
 				Writes:  s.orders, Lose: func() { r.set(func() { r.lose = true }) }, Hang: func() { r.set(func() { r.hang = true }) },
-				Silence: func() { r.conn.Close() }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) },
+				Silence: func() { closedport.Keep(t, r.conn) }, WhileRead: func(do func()) { r.set(func() { r.whileRead = do }) },
 				Deny:      func() { s.run(t, s.port, fmt.Sprintf(v3Users, correctKey)) },
 				Corrected: func() *node.Document { return nodeWith(correctKey) },
 				Logins: func() int {

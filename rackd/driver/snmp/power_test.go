@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest/closedport"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
@@ -82,7 +83,7 @@ func TestConformance(t *testing.T) {
 						"Deny": "a wrong community gets no answer: it cannot be told from silence"},
 					Writes:    func() (n int) { p.set(func() { n = p.sets }); return n },
 					Lose:      func() { p.set(func() { p.lose = true }) },
-					Silence:   func() { p.conn.Close() },
+					Silence:   func() { closedport.Keep(t, p.conn) },
 					Hang:      func() { p.set(func() { p.hang = true }) },
 					Spoil:     p.spoiler.Spoil,
 					Asked:     p.spoiler.Asked,

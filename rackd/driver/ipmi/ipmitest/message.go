@@ -60,7 +60,8 @@ func (m Message) Question() bool {
 // Refused reports whether a datagram ends a login that is refused. Of IPMI 2.0 that is the BMC's RAKP message 2 whose status is not 0. Or
 // it is the driver's RAKP message 3 with such a status: the password is another one. What a BMC answers to that is the same login.
 // Of IPMI 1.5 it is the BMC's completion code for the challenge or the session. A BMC that is out of space or does not know the session, as
-// one that has just started, refuses no credentials. BMCs that are silent to a wrong password are not counted: there is no datagram.
+// one that has just started, refuses no credentials. Nor does one that a repeated message 1 reaches after message 3: the session is open
+// by then. BMCs that are silent to a wrong password are not counted: there is no datagram.
 func Refused(datagram []byte) bool {
 	if len(datagram) < 18 {
 		return false
@@ -69,9 +70,9 @@ func Refused(datagram []byte) bool {
 		return refused15(datagram)
 	}
 	kind := datagram[5] & 0x3F
-	const noSpace, noSession = 0x01, 0x02
+	const noSpace, noSession, notInLogin = 0x01, 0x02, 0x08 // table 13-15
 	status := datagram[17]
-	return (kind == 0x13 || kind == 0x14) && status != 0 && status != noSpace && status != noSession
+	return (kind == 0x13 || kind == 0x14) && status != 0 && status != noSpace && status != noSession && status != notInLogin
 }
 
 // refused15 is Refused for the answers of IPMI 1.5.

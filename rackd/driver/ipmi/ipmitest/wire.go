@@ -1,6 +1,6 @@
 // Package ipmitest is a wire between a driver of IPMI and a BMC, on which a test loses, delays and repeats datagrams.
 //
-// It imports nothing of the project; only tests import it.
+// It imports only what keeps its port; only tests import it.
 package ipmitest
 
 import (
@@ -8,10 +8,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ironyard/ironyard/rackd/driver/drivertest/closedport"
 )
 
 // Wire passes datagrams on between those who send to Address and a BMC. Safe for concurrent use.
 type Wire struct {
+	t     testing.TB
 	front *net.UDPConn
 
 	mu   sync.Mutex
@@ -47,20 +50,21 @@ func NewWire(t testing.TB, bmc string) *Wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Wire{front: front, bmc: bmc, ways: map[string]*net.UDPConn{}}
+	w := &Wire{t: t, front: front, bmc: bmc, ways: map[string]*net.UDPConn{}}
 	w.all.Go(w.carryUp)
-	t.Cleanup(w.Cut)
+	t.Cleanup(func() { w.Cut(); front.Close() })
 	return w
 }
 
 // Port is where the wire is to be reached, on 127.0.0.1.
 func (w *Wire) Port() int { return w.front.LocalAddr().(*net.UDPAddr).Port }
 
-// Cut ends the wire: nothing listens at its address from then on.
+// Cut ends the wire: nothing listens at its address from then on, until the test ends. No other socket is given the port.
 func (w *Wire) Cut() {
+	w.t.Helper()
 	w.mu.Lock()
 	w.over = true
-	w.front.Close()
+	closedport.Keep(w.t, w.front)
 	for _, way := range w.ways {
 		way.Close()
 	}
