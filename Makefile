@@ -25,7 +25,7 @@ help:
 	@echo "make unit    go test ./...: minutes less than make test"
 	@echo "make e2e     the virtual rack's tests alone"
 	@echo "make attack  the attackers' tests whole, with a table of who reached what; the quick part is in make e2e (root)"
-	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC, a page in a browser and each request to a BMC of IPMI that comes to grief: about an hour (docs/disks.md)"
+	@echo "make hardware  disks that fail, lie and come late, whole, the ramdisk's boots, partition images, volumes, media, rescues, a deploy on arm64, firmware told by a BMC, a page in a browser and each request to a BMC of IPMI and to a PDU of SNMP that comes to grief: about an hour (docs/disks.md)"
 	@echo "make recordings  what the redfish driver reads of real BMCs, from recorded answers (RECORDINGS=FOLDER)"
 	@echo "make boot    each pair of boot and deploy interface on firmware, and a rescue by each, with its time: most of an hour"
 	@echo "make versions  programs of two versions beside each other, in either order: some minutes"
@@ -104,12 +104,13 @@ attack: packages-test
 # make e2e runs what needs no long wait.
 hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v ./e2e/disks ./ops/ramdisk ./ops/virtual/machine ./ops/virtual/testimage ./e2e/iscsi ./rackd/bootmedium ./rackd/imagecache
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 75m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6|DualStack|Networks|ProgramOverPXE|ShimAndGRUB|ARM64" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 75m -count 1 -v -run "ByIPMI|Medi|HTTPBoot|Rescue|OwnerDies|LongHeartbeat|ByISCSI|Partition|Ramdisk|Volume|SecureBoot|IPv6|DualStack|Networks|ProgramOverPXE|ShimAndGRUB|ARM64|Parameters" ./e2e/scenario
 	bin/ironyard ramdisk build --kernel cloud --cache $(CACHE)/kernel $(CACHE)/ramdisk
 	bin/ironyard ramdisk build --arch arm64 --kernel cloud --uki --cache $(CACHE)/kernel $(CACHE)/arm64
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|UNDI|IPv6|DualStack|LoadsTheProgram" ./rackd/netboot
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -parallel 4 -run TestDriverConforms ./ops/virtual/ipmisim
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run TestConformance ./rackd/driver/ipmi ./rackd/driver/snmp
 
 # What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line, or with a
 # folder NAME for each, as DMTF's Redfish-Mockup-Creator writes them.
