@@ -195,11 +195,17 @@ func staysSecure(ctx context.Context, t *Task, s SecureBooter) (bool, error) {
 	return was == secureBootOn, nil
 }
 
-// SetSecureBoot switches secure boot for what boots next, where the instance asks for it, and reads back. A machine
-// without secure boot is an error where it is to be on. It is not switched off where it was on before the instance. Who uses a machine does
-// not decide whether its firmware starts what has no signature.
+// leftSecure reports whether an instance has had secure boot switched on that was off before. Its fields may be changed while it runs, and
+// then the node asks for it no more.
+func leftSecure(t *Task) bool {
+	return cmp.Or(t.Facts[factSecureBoot], t.Node.SecureBootBefore) == secureBootOff
+}
+
+// SetSecureBoot switches secure boot for what boots next, where the instance asks for it, and reads back. It is switched off, too, where
+// the instance of before has asked for it. A machine without secure boot is an error where it is to be on. It is not switched off where it
+// was on before the instance. Who uses a machine does not decide whether its firmware starts what has no signature.
 func SetSecureBoot(ctx context.Context, t *Task, on bool) error {
-	if !SecureBootAsked(t.Node) {
+	if !SecureBootAsked(t.Node) && (on || !leftSecure(t)) {
 		return nil
 	}
 	s, can := t.Hardware.Management().(SecureBooter)

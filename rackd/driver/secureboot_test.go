@@ -99,7 +99,15 @@ func TestSecureBootStaysAsItWas(t *testing.T) {
 		step(flow(true), "a second try to deploy", false, was)
 		step(flow(false), "a rebuild", true, true)
 		step(flow(false), "the tear-down", false, was)
+		asked := n.InstanceInfo
+		n.InstanceInfo, on = nil, true
+		step(flow(false), "the ramdisk of a rebuild that asks for it no more", false, was)
+		step(flow(false), "the instance of that rebuild", true, was)
+		on = true
+		step(flow(false), "the tear-down after the fields were changed", false, was)
 		n.SecureBootBefore, on = "", true
+		step(flow(false), "the tear-down of an instance that has never asked", false, true)
+		n.InstanceInfo = asked
 		step(flow(false), "the tear-down of an instance that an older rackd has deployed", false, false)
 	}
 }
