@@ -66,6 +66,9 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 // writeImage has the agent write the image and looks until it has.
 func (i Interface) writeImage(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 	img, err := imageOf(t.Node)
+	if err == nil {
+		err = instancefiles.GiveAhead(t)
+	}
 	if err != nil {
 		return driver.Outcome{}, err
 	}

@@ -228,7 +228,7 @@ var uuids = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
 const factAhead = "instance_files_ahead"
 
 // FetchAhead is Fetch while the machine may still run the instance of before, which is to boot its own files should the flow end before it
-// has touched the machine. MountRoot notes what it has brought.
+// has touched the machine. GiveAhead notes what it has brought.
 func FetchAhead(ctx context.Context, t *driver.Task) error {
 	apart, _ := Apart(t)
 	if err := Fetch(ctx, apart); err != nil {
@@ -238,18 +238,29 @@ func FetchAhead(ctx context.Context, t *driver.Task) error {
 	return nil
 }
 
+// GiveAhead notes what FetchAhead has brought, once the instance of before is given up.
+func GiveAhead(t *driver.Task) error {
+	ahead := t.Facts[factAhead]
+	if ahead == "" {
+		return nil
+	}
+	var files map[string]string
+	if err := json.Unmarshal([]byte(ahead), &files); err != nil {
+		return fmt.Errorf("node %s: the files of its instance in the checkpoint cannot be read: %w", t.Node.Label(), err)
+	}
+	delete(t.Facts, factAhead)
+	return note(t, files)
+}
+
 // MountRoot notes that the kernel which Fetch or FetchAhead has brought mounts the file system with this UUID as its root.
 func MountRoot(t *driver.Task, uuid string) error {
 	if !uuids.MatchString(uuid) {
 		return fmt.Errorf("node %s: %.80q is no UUID of a file system, and the instance's kernel is to mount its root by it", t.Node.Label(), uuid)
 	}
-	files := maps.Clone(Of(t.Node, t.Facts))
-	if ahead := t.Facts[factAhead]; ahead != "" {
-		files = nil
-		if err := json.Unmarshal([]byte(ahead), &files); err != nil {
-			return fmt.Errorf("node %s: the files of its instance in the checkpoint cannot be read: %w", t.Node.Label(), err)
-		}
+	if err := GiveAhead(t); err != nil {
+		return err
 	}
+	files := maps.Clone(Of(t.Node, t.Facts))
 	if files == nil {
 		files = map[string]string{}
 	}
