@@ -166,3 +166,19 @@ func TestStrangersDisplaceNoLine(t *testing.T) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
+
+// Lines that were removed do not come back. A clock that is set ahead does not remove them at once.
+func TestAStepOfTheClockRemovesNoLines(t *testing.T) {
+	db, log, ahead := storetest.Open(t, storetest.SQLite(t)), &bytes.Buffer{}, time.Duration(0)
+	trail := audit.New(audit.Config{Store: db, Log: slog.New(slog.NewTextHandler(log, nil)), Keep: 90 * 24 * time.Hour,
+		Now: func() time.Time { return time.Now().Add(ahead) }})
+	trail.Ended(t.Context(), cause("req-1"), 204, "")
+	for _, ahead = range []time.Duration{0, 10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour, 0} {
+		if err := trail.Prune(t.Context()); err != nil || lines(t, db) != "req-1 204 accepted" {
+			t.Errorf("the clock is ahead by %s: the audit has %q, error %v", ahead, lines(t, db), err)
+		}
+	}
+	if n := strings.Count(log.String(), "was set ahead"); n != 1 {
+		t.Errorf("the log tells %d times of the step: %s", n, log.String())
+	}
+}
