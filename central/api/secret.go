@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +37,8 @@ var (
 	secretCount atomic.Int64
 )
 
-// mask returns m with every secret hidden, however deep it lies; m itself stays as it is.
+// mask returns m with every secret hidden, however deep it lies, and with the password in each address of a proxy; m itself stays as it
+// is.
 func mask(m map[string]any) map[string]any {
 	if !holdsSecret(m) {
 		return m
@@ -63,9 +65,13 @@ func maskValue(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			if isSecret(key) && inner != nil {
+			text, isText := inner.(string)
+			switch {
+			case isSecret(key) && inner != nil:
 				out[key] = hidden
-			} else {
+			case isText:
+				out[key] = seal.MaskProxy(key, text, hidden)
+			default:
 				out[key] = maskValue(inner)
 			}
 		}
@@ -96,7 +102,7 @@ func (s *Server) sealSecrets(label seal.Label, field string, fields, old map[str
 }
 
 func cleanSecrets(path string, fields, old map[string]any) (map[string]any, error) {
-	out := maps.Clone(fields)
+	out, err := maps.Clone(fields), error(nil)
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		at := path + "/" + key
 		switch v := fields[key].(type) {
@@ -119,10 +125,13 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 				out[key] = v.String()
 			}
 		case string:
+			before, known := old[key].(string)
 			if !isSecret(key) {
+				if out[key], err = cleanProxy(at, key, v, before); err != nil {
+					return nil, err
+				}
 				continue
 			}
-			before, known := old[key].(string)
 			switch {
 			case v == hidden && known:
 				out[key] = before
@@ -136,6 +145,54 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 	return out, nil
 }
 
+// cleanProxy returns the text of a field, with the password of before where the client sends back the mask that it was shown in the address
+// of a proxy server. Another address does not get that password.
+func cleanProxy(at, key, text, before string) (string, error) {
+	if _, password, _ := seal.ProxyPassword(key, text); password != hidden {
+		return text, nil
+	}
+	if seal.MaskProxy(key, before, hidden) != text {
+		return "", wire.Invalid("%s has the mask that answers show for the password of a proxy, and is another address than before: send the password", at)
+	}
+	return before, nil
+}
+
+// cleanProxies is cleanProxy for a field with all that is in it.
+func cleanProxies(at, key string, v, before any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case string:
+		was, _ := before.(string)
+		return cleanProxy(at, key, v, was)
+	case map[string]any:
+		if v == nil {
+			return v, nil
+		}
+		was, _ := before.(map[string]any)
+		out := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if out[name], err = cleanProxies(at+"/"+name, name, v[name], was[name]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		was, _ := before.([]any)
+		out := make([]any, len(v))
+		for i := range v {
+			var one any
+			if i < len(was) {
+				one = was[i]
+			}
+			if out[i], err = cleanProxies(fmt.Sprintf("%s/%d", at, i), "", v[i], one); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
 func holdsSecret(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -144,6 +201,11 @@ func holdsSecret(v any) bool {
 		for key, inner := range v {
 			if isSecret(key) && inner != nil || holdsSecret(inner) {
 				return true
+			}
+			if text, isText := inner.(string); isText {
+				if _, password, _ := seal.ProxyPassword(key, text); password != "" {
+					return true
+				}
 			}
 		}
 	}

@@ -14,8 +14,9 @@ import (
 // was shown, the stored secret stays, in the same argument of the same step only: in another step it
 // could be used for something that shows it.
 func (s *Server) sealListed(id string, before, steps []store.ListedStep) ([]store.ListedStep, error) {
-	stored := map[string]string{}
+	stored, given := map[string]string{}, map[string]map[string]any{}
 	for _, step := range before {
+		given[step.Name()] = step.Args
 		_, _ = seal.MapArgs(step.Args, func(path string, v any) (any, error) {
 			if text, isText := v.(string); isText && seal.Sealed(text) {
 				stored[step.Name()+"/"+path] = text
@@ -26,7 +27,12 @@ func (s *Server) sealListed(id string, before, steps []store.ListedStep) ([]stor
 	out := make([]store.ListedStep, len(steps))
 	for i, step := range steps {
 		label := step.Label(id)
-		args, err := seal.MapArgs(step.Args, func(path string, v any) (any, error) {
+		kept, err := cleanProxies("its argument", "", step.Args, given[step.Name()])
+		if err != nil {
+			return nil, wire.Invalid("Step %s: %v", step.Name(), err)
+		}
+		args, _ := kept.(map[string]any)
+		if args, err = seal.MapArgs(args, func(path string, v any) (any, error) {
 			old, known := stored[step.Name()+"/"+path]
 			text, isText := v.(string)
 			switch {
@@ -38,8 +44,7 @@ func (s *Server) sealListed(id string, before, steps []store.ListedStep) ([]stor
 				return nil, fmt.Errorf("it is a secret of another step, or begins with %q: send the secret", seal.Prefix)
 			}
 			return s.Key.SealArg(label, path, v)
-		})
-		if err != nil {
+		}); err != nil {
 			return nil, wire.Invalid("Step %s: %v", step.Name(), err)
 		}
 		step.Args = args

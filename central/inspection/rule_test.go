@@ -35,7 +35,7 @@ const portID = "aaaaaaaa-2222-4333-8444-555555555555"
 // newSubject is a node with one port in which found was found.
 func newSubject(t testing.TB) *Subject {
 	return &Subject{Node: &store.Node{UUID: "n", Name: "node-1", Driver: "redfish", Interfaces: map[string]string{"management": "redfish", "power": "ipmitool"}, Traits: []string{"CUSTOM_OLD"},
-		Properties: map[string]any{"capabilities": "a:b,boot_mode:bios"}, DriverInfo: map[string]any{"redfish_address": "https://bmc", "redfish_password": "sealed"}},
+		Properties: map[string]any{"capabilities": "a:b,boot_mode:bios"}, DriverInfo: map[string]any{"redfish_address": "https://bmc", "redfish_password": "sealed", "image_http_proxy": "http://u:pass@p"}},
 		Ports:     []*store.Port{{UUID: portID, Node: "n", Address: "52:54:00:aa:bb:02", PXEEnabled: true}},
 		Inventory: decode[map[string]any](t, found), Plugin: map[string]any{}, Log: slog.New(slog.DiscardHandler),
 		Seal: func(_ seal.Kind, m map[string]any) map[string]any {
@@ -131,6 +131,7 @@ func TestConditions(t *testing.T) {
 		`{"op":"eq","args":[["{item[x]}",8]],"loop":{"x":"{inventory[cpu][count]}"}}`:        true,
 		`{"op":"eq","args":[["{inventory[password]}","***"]]}`:                               true,
 		`{"op":"eq","args":[["{node.driver_info[redfish_password]}","***"]]}`:                true,
+		`{"op":"eq","args":[["{node.driver_info[image_http_proxy]}","http://u:***@p"]]}`:     true,
 		`{"op":"eq","args":[["{node.driver_info[redfish_address]}","https://bmc"]]}`:         true,
 		`{"op":"eq","args":[["{{x}} {inventory[disks][1][name]}","{x} /dev/sdb"]]}`:          true,
 		`{"op":"eq","args":[["{inventory[nothing]}","{inventory[nothing]}"]]}`:               true,

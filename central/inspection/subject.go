@@ -73,5 +73,8 @@ func visible(name string, v any) any {
 	if _, isText := v.(string); sensitive[name] || isText && seal.IsSecret(name) {
 		return "***"
 	}
+	if text, isText := v.(string); isText {
+		return seal.MaskProxy(name, text, "***")
+	}
 	return v
 }

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,9 @@ func TestFields(t *testing.T) {
 	open, err := k.OpenFields(of("n"), sealed)
 	if err != nil || open["redfish_password"] != "a" || open["deep"].(map[string]any)["snmp_auth_key"] != "b" {
 		t.Errorf("opened fields: %v, %v", open, err)
+	}
+	if m := MaskFields(map[string]any{"a": []any{map[string]any{"http_proxy": "http://u:pass@p"}}}, "***"); strings.Contains(fmt.Sprint(m), "pass") {
+		t.Errorf("of a proxy it shows %v", m)
 	}
 	if m := MaskFields(in, "***"); m["redfish_password"] != "***" || m["n"] != 1.0 {
 		t.Errorf("masked fields: %v", m)

@@ -63,7 +63,7 @@ type Error struct {
 func (e *Error) Error() string {
 	value := ""
 	if e.Op.valued {
-		value = ", 'value': " + wire.Repr(e.Op.Value)
+		value = ", 'value': " + wire.ReprOf(e.Op.Path, e.Op.Value)
 		if slices.ContainsFunc(e.Op.Steps, seal.IsSecret) {
 			value = ", 'value': '******'"
 		}
@@ -105,11 +105,17 @@ func parse(body any, admit func(*Op) error) ([]Op, error) {
 // single is what a client sends who forgets the list around an operation, without the value of a secret.
 func single(body any) any {
 	m, _ := body.(map[string]any)
-	if path, _ := m["path"].(string); !seal.IsSecret(path) || m["value"] == nil {
+	path, _ := m["path"].(string)
+	text, _ := m["value"].(string)
+	shown := seal.MaskProxy(path, text, "******")
+	if seal.IsSecret(path) {
+		shown = "******"
+	}
+	if shown == text || m["value"] == nil {
 		return body
 	}
 	m = maps.Clone(m)
-	m["value"] = "******"
+	m["value"] = shown
 	return m
 }
 

@@ -14,7 +14,7 @@ const longestRepr = 400
 // secret by its name is masked, also in a text that says "name=value": the answer is written to the log and the audit too.
 func Repr(v any) string {
 	if text, isText := v.(string); isText {
-		v = unassigned(text)
+		v = seal.MaskProxy(text, unassigned(text), "******") // of what its own text names
 	}
 	return notation.Short(v, masked, longestRepr)
 }
@@ -38,6 +38,9 @@ func unassigned(text string) string {
 func masked(name string, v any) any {
 	if seal.IsSecret(name) && v != nil {
 		return "******"
+	}
+	if text, isText := v.(string); isText {
+		return seal.MaskProxy(name, text, "******")
 	}
 	return v
 }
