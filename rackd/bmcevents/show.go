@@ -6,13 +6,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
-	"github.com/ironyard/ironyard/protocol/seal"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
@@ -179,15 +177,10 @@ var ourAddress = regexp.MustCompile(regexp.QuoteMeta(Prefix) + `[^\s"'<>]+`)
 
 // lineOf is an event in a node's history. It has the time at which it was heard: BMCs' clocks are often wrong.
 func lineOf(n *node.Document, e driver.BMCEvent, now time.Time) work.Line {
-	hidden := secretsOf(n.DriverInfo)
-	slices.SortFunc(hidden, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
 	plain := func(text string) string {
 		// Before it is cut, so that no half of a secret stays.
 		text = ourAddress.ReplaceAllLiteralString(text, hiddenPath)
-		for _, s := range hidden { // in whatever form: a BMC may quote a request that it was sent
-			text = bmc.Without(text, s)
-		}
-		text = bmc.WithoutAccess(text)
+		text = bmc.Told(n.DriverInfo, text)
 		text = strings.Join(strings.Fields(work.Text(strings.ToValidUTF8(text, "?"))), " ") // one line is one line
 		if len(text) > mostText {
 			text = strings.ToValidUTF8(text[:mostText], "") + " …"
@@ -209,24 +202,6 @@ func lineOf(n *node.Document, e driver.BMCEvent, now time.Time) work.Line {
 		detail += " (" + strings.Join(about, ", ") + ")"
 	}
 	return work.Line{Time: now.UTC(), Phase: phase, Detail: detail}
-}
-
-// shortestSecret is the shortest value that is hidden, in bytes: hiding a letter would hide where it stands.
-const shortestSecret = 4
-
-// secretsOf are the secrets in driver_info, however deep.
-func secretsOf(fields map[string]any) (list []string) {
-	for name, v := range fields {
-		switch v := v.(type) {
-		case map[string]any:
-			list = append(list, secretsOf(v)...)
-		case string:
-			if seal.IsSecret(name) && len(v) >= shortestSecret {
-				list = append(list, v)
-			}
-		}
-	}
-	return list
 }
 
 func leftOutLine(left int, now time.Time) work.Line {

@@ -207,15 +207,15 @@ func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string)
 		list = list[:min(len(list), driver.MostLogEntries)]
 		mark, entries = markAfter(list, was).text(), nil
 		for _, e := range list {
-			entries = append(entries, e.told())
+			entries = append(entries, e.told(n))
 		}
 		return nil
 	})
 	return entries, mark, err
 }
 
-func (e entry) told() driver.LogEntry {
-	return driver.LogEntry{ID: e.ID, At: timeAt(e.Created), Text: bmc.WithoutAccess(first(e.Message, e.MessageID)), Severity: severityOf(e.Severity)}
+func (e entry) told(n *node.Document) driver.LogEntry {
+	return driver.LogEntry{ID: bmc.Told(n.DriverInfo, e.ID), At: timeAt(e.Created), Text: bmc.Told(n.DriverInfo, first(e.Message, e.MessageID)), Severity: severityOf(e.Severity)}
 }
 
 // severityOf reads how bad a BMC says that something is; empty: it does not say.

@@ -83,6 +83,19 @@ func TestTheEventLogTellsNoAddressOfMedia(t *testing.T) {
 	}
 }
 
+// BMCs quote requests in their log, and what they were sent in them.
+func TestTheEventLogTellsNoPassword(t *testing.T) {
+	const password = "hunter2&<x"
+	quoting := line(1, "2026-01-01T00:00:00Z", "OK", `Request {"Password":"hunter2\u0026<x"}, hunter2%26%3Cx, hunter2&amp;&lt;x of c0mmunity failed.`)
+	quoting["Id"] = "c0mmunity-1"
+	r, d := modelRig(t, logged(t, quoting))
+	r.Node.DriverInfo["bmc_password"], r.Node.DriverInfo["snmp"] = password, map[string]any{"community": "c0mmunity"}
+	entries, _, err := d.LogEntries(t.Context(), r.Node, "")
+	if err != nil || len(entries) != 1 || entries[0].ID != "******-1" || entries[0].Text != `Request {"Password":"******"}, ******, ****** of ****** failed.` {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 func TestClearEventLog(t *testing.T) {
 	old := line(1, "2026-01-01T00:00:00Z", "OK", "started")
 	for name, c := range map[string]struct {

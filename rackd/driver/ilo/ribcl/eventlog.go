@@ -57,8 +57,8 @@ func (h happened) key() string {
 // clears reports whether the entry says that the log was cleared: it is what a cleared log holds.
 func (h happened) clears() bool { return strings.Contains(strings.ToLower(h.text), "iml cleared") }
 
-func (h happened) told(place int) driver.LogEntry {
-	e := driver.LogEntry{ID: strconv.Itoa(place), At: h.updated, Text: bmc.WithoutAccess(h.class + ": " + h.text)}
+func (h happened) told(n *node.Document, place int) driver.LogEntry {
+	e := driver.LogEntry{ID: strconv.Itoa(place), At: h.updated, Text: bmc.Told(n.DriverInfo, h.class+": "+h.text)}
 	if h.count > 1 {
 		e.Text += fmt.Sprintf(" (%d times)", h.count)
 	}
@@ -151,7 +151,7 @@ func (d *Driver) LogEntries(ctx context.Context, n *node.Document, after string)
 				next = m.text()
 				return nil
 			}
-			entries, place = append(entries, h.told(i+1)), max(place, i+1)
+			entries, place = append(entries, h.told(n, i+1)), max(place, i+1)
 		}
 		next = markAt(list, len(list)).text()
 		return nil

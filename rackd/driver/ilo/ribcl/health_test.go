@@ -158,6 +158,16 @@ func TestEventLog(t *testing.T) {
 	}
 }
 
+// The log quotes what the iLO was sent, and is in the node's history.
+func TestTheEventLogTellsNoPassword(t *testing.T) {
+	d, r := newDouble(t), newDriver(t)
+	d.log = []string{event("Caution", "Security", "05/06/2025 22:41", "05/06/2025 22:41", 1, "Login with "+escape(password)+" and "+escape(escape(password))+" refused")}
+	all, _, err := r.LogEntries(t.Context(), d.node(password), "")
+	if err != nil || len(all) != 1 || all[0].Text != "Security: Login with ****** and ****** refused" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // What a reading has no room for comes with the next, and nothing is left out.
 func TestEventLogInPieces(t *testing.T) {
 	d, r := newDouble(t), newDriver(t)
