@@ -36,11 +36,13 @@ type Interface struct {
 	lan  Lan
 	old  *older
 	bios *bmc.Keeping[keptBIOS]
+	// firmware is which iRMC a machine has.
+	firmware *bmc.Keeping[keptFirmware]
 }
 
 // New returns the interface; SCCI and lan serve iRMCs without a Redfish service.
 func New(m redfish.Management, s *SCCI, lan Lan) Interface {
-	return Interface{m, s, lan, &older{until: map[string]time.Time{}}, newBIOS()}
+	return Interface{m, s, lan, &older{until: map[string]time.Time{}}, newBIOS(), newFirmware()}
 }
 
 // older is which iRMCs have no Redfish service. Safe for concurrent use.
@@ -169,16 +171,16 @@ func (i Interface) Observe(ctx context.Context, n *node.Document) (o hardware.Ob
 	return o, err
 }
 
-// Kept implements driver.Keeper: of the way that the iRMC is reached by, and the backup of its BIOS.
+// Kept implements driver.Keeper: of the way that the iRMC is reached by, the backup of its BIOS, and the version of its firmware.
 func (i Interface) Kept(n *node.Document) json.RawMessage {
 	if k, is := i.lan.(driver.Keeper); is && i.old.is(i.Management.Account(n)) {
 		lan := byIPMI(n) // what is kept is no part of driver_info
-		return keepsOf(lan, k, i.bios)
+		return keepsOf(lan, k, i.bios, i.firmware)
 	}
-	return keepsOf(n, i.Management, i.bios)
+	return keepsOf(n, i.Management, i.bios, i.firmware)
 }
 
 // NamedSteps lists Redfish's steps, and those of Ironic's iRMC driver.
 func (i Interface) NamedSteps(n *node.Document) []driver.Step {
-	return append(i.Management.NamedSteps(n), i.biosSteps()...)
+	return append(append(i.Management.NamedSteps(n), i.biosSteps()...), i.firmwareStep())
 }

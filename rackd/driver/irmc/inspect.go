@@ -64,7 +64,7 @@ func (i Inspection) older(ctx context.Context, t *driver.Task) (driver.Outcome, 
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("node %s: %w", t.Node.Label(), err)
 	}
-	r, err := i.own.scci.report(ctx, t.Node)
+	r, err := i.own.scci.report(ctx, t.Node, "inspect the machine")
 	if err != nil {
 		return driver.Outcome{}, err
 	}

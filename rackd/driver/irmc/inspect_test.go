@@ -34,6 +34,7 @@ const reportS4 = `<?xml version="1.0" encoding="UTF-8"?>
    <CPU Boot="false"><SocketDesignation>CPU3</SocketDesignation></CPU>
   </Processor>
   <Memory Schema="2"><Installed>65536</Installed><Modules Count="4"><Module><Size>16384</Size></Module></Modules></Memory>
+  <ManagementControllers Schema="1"><iRMC Name="iRMC S4"><Firmware>7.82F</Firmware></iRMC></ManagementControllers>
  </System>
  <Software><ServerView><ServerViewRaid Schema="1" Installed="true"><amEMSV><System><Adapter>
   <Port><MemorySize>1024</MemorySize>

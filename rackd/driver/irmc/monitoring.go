@@ -119,5 +119,5 @@ func (v Vendor) NamedSteps(*node.Document) []driver.Step {
 
 // VendorMethods lists the methods.
 func (v Vendor) VendorMethods() []driver.VendorMethod {
-	return driver.WithEventLog(v.Vendor.VendorMethods(), v.Own)
+	return append(driver.WithEventLog(v.Vendor.VendorMethods(), v.Own), v.Own.firmwareMethod())
 }

@@ -17,8 +17,10 @@ import (
 // reportAt is where an iRMC tells of its machine, in XML.
 const reportAt = "/report.xml"
 
-// report is what inspections take of an iRMC's report. Zero: it tells none.
+// report is what is taken of an iRMC's report. Zero: it tells none.
 type report struct {
+	// model and firmware are the iRMC's own.
+	model, firmware string
 	memoryMB, cores int64
 	// driveMB are the sizes of the physical drives.
 	driveMB []int64
@@ -27,8 +29,8 @@ type report struct {
 }
 
 // report reads the node's report.
-func (s *SCCI) report(ctx context.Context, n *node.Document) (found report, err error) {
-	err = s.with(ctx, n, "inspect the machine", func(l *link, as login) error {
+func (s *SCCI) report(ctx context.Context, n *node.Document, doing string) (found report, err error) {
+	err = s.with(ctx, n, doing, func(l *link, as login) error {
 		answer, err := l.talk(ctx, nil, as, http.MethodGet, reportAt, "", nil)
 		if err != nil {
 			return err
@@ -68,6 +70,13 @@ func parseReport(text string) (r report, err error) {
 			if path = append(path, token.Name.Local); len(path) > mostLevels {
 				return report{}, &bmc.Failure{Said: fmt.Sprintf("%s with elements in more than %d others", reportAt, mostLevels)}
 			}
+			if strings.Join(path, "/") == itselfAt {
+				for _, a := range token.Attr {
+					if a.Name.Local == "Name" {
+						r.model = a.Value
+					}
+				}
+			}
 			said.Reset()
 		case xml.CharData:
 			if said.Len()+len(token) <= 100 { // a number is short
@@ -86,9 +95,16 @@ func parseReport(text string) (r report, err error) {
 	}
 }
 
+// itselfAt is where an iRMC tells of itself.
+const itselfAt = "Root/System/ManagementControllers/iRMC"
+
 // take takes the text of the element at the end of path.
 func (r *report) take(path []string, text string) {
 	in := strings.Join(path[:min(len(path), 5)], "/")
+	if strings.Join(path, "/") == itselfAt+"/Firmware" {
+		r.firmware = text
+		return
+	}
 	var into func(int64)
 	switch level := len(path); {
 	case level == 4 && strings.HasSuffix(in, "/System/Memory/Installed"):
