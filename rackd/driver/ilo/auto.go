@@ -219,8 +219,8 @@ func (a Auto) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docume
 // Kept implements driver.Keeper.
 func (a Auto) Kept(n *node.Document) json.RawMessage { return a.Redfish.Kept(n) }
 
-// ofILO5 are the steps that an iLO 5 carries out. The hardware type ilo5 has them alone, as in Ironic.
-var ofILO5 = []string{eraseDevices, clearCA}
+// ofILO5 are the steps for an iLO 5. The hardware type ilo5 has them alone, as in Ironic.
+var ofILO5 = []string{eraseDevices, clearCA, oneButtonErase}
 
 // NamedSteps lists the steps; those of Redfish end with an error where an iLO speaks RIBCL only. A new password is for both.
 func (a Auto) NamedSteps(n *node.Document) []driver.Step {

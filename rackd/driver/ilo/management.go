@@ -49,7 +49,7 @@ func (m Management) NamedSteps(n *node.Document) []driver.Step {
 			list = append(list, s)
 		}
 	}
-	return slices.Concat(list, m.securitySteps(step), m.certificateSteps(step), m.firmwareSteps(n), credentialSteps(n, m.credential()), []driver.Step{m.eraseStep(), m.clearStep()})
+	return slices.Concat(list, m.securitySteps(step), m.certificateSteps(step), m.firmwareSteps(n), credentialSteps(n, m.credential()), []driver.Step{m.eraseStep(), m.clearStep()}, refusedSteps())
 }
 
 func (m Management) resetILO(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
