@@ -168,7 +168,6 @@ func printable(n int) string {
 // What is typed reaches the machine, and what it writes comes back, whole and in order. So it is with and without encryption, and
 // on a wire that loses one datagram in five and repeats another.
 func TestConsole(t *testing.T) {
-	t.Parallel()
 	for name, suite := range map[string]int{"encrypted": 3, "in the clear": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

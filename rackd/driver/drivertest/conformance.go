@@ -127,14 +127,14 @@ func bootFrom(device driver.BootDevice, persistent bool) order {
 var orders = []order{switchTo(driver.PowerOn, driver.PowerOn), switchTo(driver.Rebooting, driver.PowerOn), bootFrom(driver.BootPXE, false)}
 
 // Conformance holds power and management interfaces to the contract (rackd/driver). start makes a machine with a driver that
-// has talked to no BMC yet, and clears them away at the end of the check. The checks call t.Parallel: they mostly wait for answers that do
-// not come, and each has its own machine. They run when the test that calls Conformance has come to its end.
+// has talked to no BMC yet, and clears them away at the end of the check. Checks that wait for answers that do not come call
+// t.Parallel: they run when the test that calls Conformance has come to its end.
 func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 	t.Run("what is left out has a reason", func(t *testing.T) { checkReasons(t, start(t)) })
 	test := t.Name()
 	t.Run("the document says what is left out", func(t *testing.T) { checkTable(t, test, start(t)) })
 	start = logged(start)
-	run := func(name string, check func(*testing.T)) {
+	wait := func(name string, check func(*testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check(t)
@@ -152,26 +152,26 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 		{"a boot device that the BMC forgets is seen, and set again", checkForgotten},
 		{"what a machine does not know is refused", checkUnknownWords},
 		{"the contexts of reads and writes are honoured", checkContexts},
-		{"a BMC that hangs holds up no caller", checkHang},
-		{"a silent BMC is unreachable", checkSilence},
-		{"a refused login is not tried again", checkDenied},
 		{"calls to one BMC at once share a login", checkAtOnce},
 		{"two nodes on one BMC do not mix", checkTwoNodes},
 		{"a node with other credentials is not let in by the first one's session", checkTwoAccounts},
 		{"two machines behind one BMC do not mix", checkTwoMachines},
 		{"a thousand nodes leave no socket behind", checkSockets},
 	} {
-		run(c.name, func(t *testing.T) { c.check(t, start(t)) })
+		t.Run(c.name, func(t *testing.T) { c.check(t, start(t)) })
 	}
-	run("each request of each command may come to grief", func(t *testing.T) { checkMishaps(t, start) })
-	run("logins that are refused after some were taken rest", func(t *testing.T) { checkRefusedLater(t, start) })
-	run("a BMC that has started again is logged in to again", func(t *testing.T) { checkRestarted(t, start(t)) })
-	run("media verified by TLS", func(t *testing.T) { checkMediaTrust(t, start) })
+	wait("a BMC that hangs holds up no caller", func(t *testing.T) { checkHang(t, start(t)) })
+	wait("a silent BMC is unreachable", func(t *testing.T) { checkSilence(t, start(t)) })
+	wait("a refused login is not tried again", func(t *testing.T) { checkDenied(t, start(t)) })
+	wait("each request of each command may come to grief", func(t *testing.T) { checkMishaps(t, start) })
+	wait("logins that are refused after some were taken rest", func(t *testing.T) { checkRefusedLater(t, start) })
+	wait("a BMC that has started again is logged in to again", func(t *testing.T) { checkRestarted(t, start(t)) })
+	t.Run("media verified by TLS", func(t *testing.T) { checkMediaTrust(t, start) })
 	for _, o := range orders {
-		run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })
-		run(o.name+" asks the fence after its reads", func(t *testing.T) { checkLateFence(t, start(t), o) })
+		t.Run(o.name+" asks the fence", func(t *testing.T) { checkFence(t, start, o) })
+		t.Run(o.name+" asks the fence after its reads", func(t *testing.T) { checkLateFence(t, start(t), o) })
 		if o.done != nil {
-			run(o.name+" with a lost answer is unknown", func(t *testing.T) { checkLost(t, start(t), o) })
+			wait(o.name+" with a lost answer is unknown", func(t *testing.T) { checkLost(t, start(t), o) })
 		}
 	}
 }

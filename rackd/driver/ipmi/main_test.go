@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests run side by side. Most of them wait for answers that do not come.
-const atOnce = 16
+const atOnce = 8
 
 func TestMain(m *testing.M) {
 	sidebyside.Tests(atOnce)
