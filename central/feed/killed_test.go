@@ -178,8 +178,12 @@ func (r *replica) dies(t *testing.T, itself bool, writes int) {
 // once and in order; all were published, and twice no more than what a replica had in its hands that was
 // killed (decision 18).
 func TestKilledReplicas(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) { killReplicas(t, storetest.SQLite(t), older) })
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		killReplicas(t, storetest.SQLite(t), older)
+	})
 	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		postgres, err := storetest.StartPostgres(ctx)
