@@ -17,6 +17,7 @@ import (
 // An interface goes down and comes back, and then it is made again under its name, as a bridge or a VLAN is whose configuration is loaded
 // again. ISC's client gets its address each time.
 func TestInterfaceThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("not run: network namespaces want root")
 	}

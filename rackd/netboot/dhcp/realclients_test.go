@@ -30,6 +30,7 @@ func run(t *testing.T, args ...string) string {
 
 // Programs of others speak DHCPv6 with the server: ISC's client, on the server's link and behind dnsmasq as a relay.
 func TestDHCPv6WithRealClients(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("not run: network namespaces want root")
 	}
