@@ -63,7 +63,7 @@ const lookWithin = 2 * time.Second
 
 // Asked is the order for a machine that asks what to do and will do it. The bus is asked before one is
 // told that there is nothing for it: it was started, and the work that did so may not
-// have come here yet.
+// have come here yet. Nor is one told so whose work has ended, before the node shows how: its instance may boot from the network.
 func (c *Conductor) Asked(o BootOrder) BootOrder {
 	if o.needs == needsInstance || o.Order.Again || c.cfg.Members.Check() != nil || o.needs == needsRamdisk && c.runner(o.Node.UUID) != nil {
 		return o
@@ -80,6 +80,10 @@ func (c *Conductor) Asked(o BootOrder) BootOrder {
 			c.log.Warn("machine told to ask again, because the bus does not say whether it has work", "node", o.Node.UUID, "error", err)
 		})
 		o.withhold(bootorder.Later(fmt.Sprintf("Node %s asked a rackd that cannot read its site's bus.", o.Node.Label())))
+	}
+	if o.Order.Refuses() && provision.Transient(o.State) {
+		// Its work is over, and central's word of that is on its way, or its work is.
+		o.withhold(bootorder.Later(fmt.Sprintf("Node %s is in state %q, and its work is not known here.", o.Node.Label(), o.State)))
 	}
 	return o
 }

@@ -81,6 +81,9 @@ func TestBusIsAskedBeforeAMachineIsRefused(t *testing.T) {
 	}{
 		"there is none": {func(*shelf, *members) {}, func(o BootOrder) bool { return !o.Order.Again && strings.Contains(o.Order.Reason, "nothing to boot") }},
 		"there is some": {func(s *shelf, _ *members) { s.unseen = &view.Work{Doc: begun, Revision: 7} }, func(o BootOrder) bool { return o.Order.Boots() && o.State == provision.Deploying }},
+		"it is over, which the node does not show yet": {func(s *shelf, _ *members) { s.nodes[nodeA].State = provision.Deploying }, func(o BootOrder) bool {
+			return o.Order.Again && strings.Contains(o.Order.Reason, "its work is not known here")
+		}},
 		"the bus does not say": {func(s *shelf, _ *members) { s.cut = true }, func(o BootOrder) bool {
 			return o.Order.Again && strings.Contains(o.Order.Reason, "cannot read its site's bus")
 		}},
