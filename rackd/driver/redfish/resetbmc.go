@@ -24,6 +24,8 @@ type resettingBMC struct {
 	Looks   int    `json:"looks,omitempty"`
 	// Down: it did not answer after the order.
 	Down bool `json:"down,omitempty"`
+	// Back: it has restarted, and answers. Another rackd could not see that any more.
+	Back bool `json:"back,omitempty"`
 }
 
 // bmcRestarts is for how many looks a BMC may take to restart.
@@ -64,6 +66,10 @@ func (m Management) ResetBMC(ctx context.Context, t *driver.Task, by ResetOrder)
 		t.Record.Busy("the BMC restarts")
 		return driver.Wait(jobPoll), nil
 	}
+	if h.Back {
+		t.Record.Idle()
+		return driver.Done(), nil
+	}
 	over := false
 	err := m.pool.with(ctx, nil, t.Node, doing, func(b *session, a account, c *gofish.APIClient) error {
 		s, err := b.system(c, a)
@@ -87,12 +93,17 @@ func (m Management) ResetBMC(ctx context.Context, t *driver.Task, by ResetOrder)
 	case err == nil && over:
 		t.Record.Idle()
 		t.Record.Phase("BMC reset", "it answers again")
-		return driver.Done(), nil
+		h.Back = true
+		return driver.Done(), t.Record.SaveHandle(ctx, h)
 	case err != nil && !silent, h.Looks >= bmcRestarts && silent:
 		return driver.Outcome{}, err
 	case h.Looks >= bmcRestarts:
 		t.Record.Idle()
-		return driver.Outcome{}, fmt.Errorf("node %s: %s: it accepted the order, and has not been seen to restart within %s: look at its log", t.Node.Label(), doing, bmcRestarts*jobPoll)
+		took := "it accepted the order"
+		if m.toldBy(t, &h) == "" {
+			took = "another rackd gave the order, which may be lost or carried out"
+		}
+		return driver.Outcome{}, fmt.Errorf("node %s: %s: %s, and it has not been seen to restart within %s: look at its log", t.Node.Label(), doing, took, bmcRestarts*jobPoll)
 	case silent:
 		h.Down = true
 	}
