@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,6 +80,7 @@ type BMC struct {
 	tasks         tasks
 	lives         lives
 	callers       callers
+	dell          atomic.Bool // it is an iDRAC
 
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex

@@ -13,8 +13,10 @@ const (
 	sessionsPath = rootPath + "/SessionService/Sessions"
 	systemPath   = rootPath + "/Systems/1"
 	managerPath  = rootPath + "/Managers/1"
-	chassisPath  = rootPath + "/Chassis/1"
-	nicPath      = systemPath + "/EthernetInterfaces/1"
+	// managerResetPath is the action that restarts the BMC.
+	managerResetPath = managerPath + "/Actions/Manager.Reset"
+	chassisPath      = rootPath + "/Chassis/1"
+	nicPath          = systemPath + "/EthernetInterfaces/1"
 )
 
 // SystemPath is the system's path, for drivers that want to be told.
@@ -64,6 +66,9 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", systemPath+"/Actions/ComputerSystem.Reset", (*BMC).resetSystem)
 	get(nicPath, (*BMC).nic)
 	get(managerPath, (*BMC).manager)
+	closed("POST", managerResetPath, (*BMC).resetManager)
+	closed("GET", attributesPath, withDell(func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.dellAttributes()) }))
+	closed("POST", importPath, withDell((*BMC).importProfile))
 	get(mediaPath, func(b *BMC) object {
 		var paths []string
 		for _, s := range b.drives() {
@@ -152,11 +157,12 @@ func (b *BMC) nic() object {
 }
 
 func (b *BMC) manager() object {
-	return resource(managerPath, "Manager.v1_7_0.Manager", "1", b.cfg.Name+" BMC", object{
+	return b.dellParts(resource(managerPath, "Manager.v1_7_0.Manager", "1", b.cfg.Name+" BMC", object{
 		"ManagerType": "BMC", "FirmwareVersion": b.version(BMCFirmware), "UUID": b.cfg.UUID, "Model": "Virtual BMC", "PowerState": "On", "Status": healthy(true),
 		"VirtualMedia": link(mediaPath),
+		"Actions":      object{"#Manager.Reset": object{"target": managerResetPath, "ResetType@Redfish.AllowableValues": managerResets}},
 		"Links":        object{"ManagerForServers": []object{link(systemPath)}, "ManagerForChassis": []object{link(chassisPath)}},
-	})
+	}))
 }
 
 func (b *BMC) chassis() object {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -22,6 +23,31 @@ func (b *BMC) restart(away time.Duration) {
 	b.tasks.forget()
 	b.callers.cut()
 }
+
+// resetManager restarts the BMC, once it has answered.
+func (b *BMC) resetManager(w http.ResponseWriter, r *http.Request) {
+	parameters, ok := decodeAction(w, r)
+	if !ok {
+		return
+	}
+	var kind string
+	if e := parameters.parameters("Manager.Reset", map[string]any{"ResetType": &kind}, "ResetType"); e != nil {
+		e.write(w)
+		return
+	}
+	if e := inList("the parameter ResetType of the action Manager.Reset", "ActionParameterValueNotInList", kind, managerResets); e != nil {
+		e.write(w)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	_ = http.NewResponseController(w).Flush() // a caller that has left hears nothing
+	time.AfterFunc(answerLeaves, b.Restart)
+}
+
+// answerLeaves is how long the BMC goes on after it was told to restart.
+const answerLeaves = 200 * time.Millisecond
+
+var managerResets = []string{"GracefulRestart", "ForceRestart"}
 
 // lives hold what ends with a life of the BMC.
 type lives struct {

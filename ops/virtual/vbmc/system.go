@@ -26,7 +26,7 @@ func (b *BMC) bootTargets() []string {
 	if !b.cfg.Diskless {
 		list = append(list, "Hdd")
 	}
-	if !b.cfg.NoCD {
+	if !b.cfg.NoCD && !b.dell.Load() {
 		list = append(list, "Cd")
 	}
 	if _, ok := b.stickDrive(); ok {
