@@ -98,7 +98,8 @@ func firmwareFlow(name string, f flow) flow {
 	return f
 }
 
-// firmwareFlows write firmware: of a BMC, of the BIOS of a machine that is off, of both in a ramdisk and beneath an instance.
+// firmwareFlows write firmware: of a BMC, of the BIOS of a machine that is off, of both in a ramdisk and beneath an instance. Two have a BMC
+// start again as it is.
 var firmwareFlows = []flow{
 	firmwareFlow("of a BMC", flow{name: "clean", way: []request{manage}, ask: cleanBy(updateOf("bmc")), end: "manageable"}),
 	firmwareFlow("of a BIOS", flow{name: "clean", way: []request{manage}, ask: cleanBy(updateOf("bios")), end: "manageable"}),
@@ -106,7 +107,13 @@ var firmwareFlows = []flow{
 		ask: cleanBy(updateOf("bmc", "bios"), `{"interface":"deploy","step":"erase_devices_metadata"}`)}),
 	firmwareFlow("of BIOS and BMC", flow{name: "service", way: []request{manage, provide, deploy}, end: "active", ask: request{"/states/provision",
 		`{"target":"service","service_steps":[` + updateOf("bios", "bmc") + `]}`, "active"}}),
+	firmwareFlow("that restarts a BMC", flow{name: "clean", way: []request{manage}, ask: cleanBy(restartBMC), end: "manageable"}),
+	firmwareFlow("that restarts a BMC in the ramdisk", flow{name: "service", way: []request{manage, provide, deploy}, end: "active", ask: request{"/states/provision",
+		`{"target":"service","service_steps":[` + restartBMC + `,{"interface":"power","step":"reboot"}]}`, "active"}}),
 }
+
+// restartBMC is a step that has the BMC start again, as it is.
+const restartBMC = `{"interface":"management","step":"reset_bmc"}`
 
 // components are those that the flow writes.
 func (f flow) components() (list []string) {
@@ -116,7 +123,10 @@ func (f flow) components() (list []string) {
 	return list
 }
 
-const atUpdate = "clean/firmware.update"
+const (
+	atUpdate = "clean/firmware.update"
+	atReset  = "clean/management.reset_bmc"
+)
 
 // quickFirmware are the places at which make test kills: around the order, when the BMC starts again, and around the machine's restart.
 var quickFirmware = []place{
@@ -126,6 +136,8 @@ var quickFirmware = []place{
 	{flow: firmwareFlows[0], point: "conductor.ran", detail: atUpdate},            // it is saved
 	{flow: firmwareFlows[1], point: "conductor.handle", detail: atUpdate, nth: 2},
 	{flow: firmwareFlows[1], point: "conductor.ran", detail: atUpdate, nth: 8}, // the machine restarts, or has
+	{flow: firmwareFlows[4], point: "conductor.handle", detail: atReset},       // before it is saved that the order is given next
+	{flow: firmwareFlows[4], point: "conductor.ran", detail: atReset},          // the BMC has taken it
 }
 
 // TestFirmwareAtEveryPlace updates firmware of BMCs, which fetch it and then start again, and of BIOSes, for which the machine restarts.
@@ -176,7 +188,7 @@ func strikes(long bool) []place {
 func (r *rig) everyTime(t *testing.T, list []place) []place {
 	t.Helper()
 	for _, p := range slices.Clone(list) {
-		if p.point != "conductor.handle" && p.point != "conductor.ran" || !strings.HasSuffix(p.detail, "/firmware.update") {
+		if p.point != "conductor.handle" && p.point != "conductor.ran" || !strings.HasSuffix(p.detail, "/firmware.update") && !strings.HasSuffix(p.detail, "/management.reset_bmc") {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(r.dir, "witness-"+strings.ReplaceAll(p.flow.name, " ", "-")+".log"))
@@ -217,6 +229,10 @@ func (r *rig) wroteOnce(t *testing.T, f flow, id string, m *fleet.Member) {
 		if !slices.Contains(shown.Firmware, component{c, newVersion, newVersion}) {
 			t.Errorf("the API does not show the new firmware of the %s: %+v", c, shown)
 		}
+	}
+	restarts := strings.Count(f.ask.body, restartBMC)
+	if orders := r.ordered(m, "/Manager.Reset"); orders != restarts {
+		t.Errorf("the BMC was told %d times to start again, want %d", orders, restarts)
 	}
 	r.tellsNoPassword(t, id)
 }
@@ -301,7 +317,7 @@ func (r *rig) lateOrder(t *testing.T, group, name string) {
 		return bytes.Contains(text, []byte(`"work left to its next owner" node=`+id)), string(text)
 	})
 	r.wroteOnce(t, f, id, m)
-	if orders := r.ordered(m); orders != 1 {
+	if orders := r.ordered(m, ".SimpleUpdate"); orders != 1 {
 		t.Errorf("the BMC got %d orders", orders)
 	}
 }
@@ -324,10 +340,10 @@ func stopped(p *os.Process) error {
 	return errors.New("the process does not stop")
 }
 
-// ordered counts the orders to write firmware that a machine's BMC got.
-func (r *rig) ordered(m *fleet.Member) (n int) {
+// ordered counts the orders that a machine's BMC got by an action.
+func (r *rig) ordered(m *fleet.Member, action string) (n int) {
 	for _, record := range r.machines.Journal.After(0, 0) {
-		if record.Machine == m.Name && record.Kind == journal.BMCWrite && strings.Contains(record.Detail, ".SimpleUpdate") {
+		if record.Machine == m.Name && record.Kind == journal.BMCWrite && strings.Contains(record.Detail, action) {
 			n++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/ops/virtual/fleet/fault"
+	"github.com/ironyard/ironyard/ops/virtual/fleet/ipxe"
 	states "github.com/ironyard/ironyard/protocol/provision"
 )
 
@@ -30,6 +31,9 @@ type flow struct {
 	// interfaces are the node's besides the usual ones, by kind. volume: the node has one to boot from.
 	interfaces map[string]string
 	volume     bool
+	// hardware is the node's hardware type where it is not redfish, and names what DHCP names where that is no script by HTTP.
+	hardware string
+	names    ipxe.Named
 	// told: the node brings its ramdisk in an image of its own, which is told its boot on a second medium.
 	told bool
 	// instance are the fields of the instance; nil: an image of a disk.

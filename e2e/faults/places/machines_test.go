@@ -74,7 +74,7 @@ func imageOf(t *testing.T, params ...string) []byte {
 }
 
 // addMachines adds simulated machines, an image for them, and what rackds serve.
-// ways: their firmware attaches volumes, they export their disks, and their ramdisks install containers.
+// ways: their firmware attaches volumes and has secure boot, they export their disks, and their ramdisks install containers.
 func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -106,10 +106,13 @@ func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(boot, programFile), program(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	c := fleet.Default
 	c.Machines, c.Network, c.Timings, c.Keep = n, netip.MustParsePrefix("127.83.0.0/16"), quick, 1<<20
 	c.BMCPort, c.AgentPort = 8543, 9899 // other fleets may run on this machine
-	if c.Volumes = ways; ways {
+	if c.Volumes, c.SecureBoot = ways, ways; ways {
 		c.Scratch, c.Podman = r.dir, true
 	}
 	c.Rackds = []string{"http://" + address(spare) + ":8080"}

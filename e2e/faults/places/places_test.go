@@ -88,7 +88,8 @@ func TestEveryPlace(t *testing.T) {
 // touched by an owner of the past. Then, at places of each flow, what happens to machines
 // and nodes beside that happens. Agents know only the spare rackd, which hands on
 // what they say. Where several flows run one step, make test kills in the last: TestEveryPlace does in the first. make chaos kills in each.
-// make test kills here in flows by other ways, too: TestEveryPlaceOfWays has their verdict.
+// make test kills here in flows by other ways, too: TestEveryPlaceOfWays and TestEveryPlaceOfFirmwareWays
+// have their verdict.
 func TestEveryPlaceOnMachines(t *testing.T) {
 	r, long := newRig(t), os.Getenv("IRONYARD_CHAOS") != ""
 	r.addMachines(t, 4000, !long)

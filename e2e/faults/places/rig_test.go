@@ -31,7 +31,7 @@ import (
 
 // groups is how many conductor groups there are, for each flow of a test one. lanes is how many of them rackds work in side by side.
 const (
-	groups = 64
+	groups = 128
 	lanes  = 24
 )
 
@@ -167,8 +167,9 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 		args = append(args, "--drivers", "fake-hardware")
 	} else {
 		boot := filepath.Join(r.dir, "boot")
-		args = append(args, "--drivers", "redfish", "--interface", "lo", "--address", address(group), "--dhcp", "off",
+		args = append(args, "--drivers", "redfish,idrac,ilo5", "--interface", "lo", "--address", address(group), "--dhcp", "off",
 			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"), "--rescue-ramdisk", filepath.Join(boot, "ramdisk"),
+			"--uki", filepath.Join(boot, programFile), "--rescue-uki", filepath.Join(boot, programFile),
 			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
 		// A person may switch a machine off that its flow waits for. Nothing but the deadline ends that.
 		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait, states.RescueWait} {
@@ -346,6 +347,16 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 		}
 		for kind, name := range f.interfaces {
 			body[kind+"_interface"] = name
+		}
+		machine.Firmware.Name(f.names)
+		if f.hardware != "" {
+			body["driver"] = f.hardware
+		}
+		if f.hardware == "idrac" {
+			machine.BMC.Dell()
+		}
+		if strings.HasPrefix(f.hardware, "ilo") {
+			body["driver_info"] = ofILO(t, e.DriverInfo)
 		}
 	}
 	body["conductor_group"], body["automated_clean"] = group, true

@@ -208,7 +208,7 @@ func TestEveryPlaceOfWays(t *testing.T) {
 
 // quickWays are the flows at whose own steps make test kills.
 func quickWays() []flow {
-	return slices.DeleteFunc(slices.Clone(wayFlows), func(f flow) bool { return f.own == nil })
+	return slices.DeleteFunc(slices.Concat(wayFlows, firmwareWays), func(f flow) bool { return f.own == nil })
 }
 
 // owns leaves the places of a flow's own steps around what they do to the machine.
@@ -231,6 +231,8 @@ type ending struct {
 	CD, Stick        string
 	Attaches, Boots  string // volumes of the firmware, and its boot order
 	HTTP             string // what its firmware boots by HTTP
+	Secure           bool   // boot, from the next start on
+	Lends            string // the target by which its disk is exported to another machine
 	Disk             disk.Content
 	OnDisk           string
 	Ephemeral        disk.Ephemeral
@@ -291,6 +293,11 @@ func (r *rig) rests(t *testing.T, f flow, id string, m *fleet.Member, begun uint
 	for _, f := range m.BMC.Flashes() {
 		e.Flashes += f.Component + " " + f.Version + " "
 	}
+	secure, err := m.Machine.SecureBoot()
+	if err != nil {
+		t.Error(err)
+	}
+	e.Secure, e.Lends = secure.Next, m.Agent.Volume()
 	options, _, err := m.Machine.BootOptions()
 	if err != nil {
 		t.Error(err)
