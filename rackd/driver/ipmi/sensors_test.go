@@ -2,6 +2,7 @@ package ipmi
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,6 +66,38 @@ func TestRepository(t *testing.T) {
 	changed.Store(-1 << 20)
 	if _, err := d.Sensors(t.Context(), n); err == nil || !strings.Contains(err.Error(), "C5h") {
 		t.Errorf("a repository that never rests: %v", err)
+	}
+}
+
+// Records of events alone, of entities and of devices are of no sensor that has a reading (sections 43.3 to 43.10).
+func TestRecordsWithoutAReading(t *testing.T) {
+	r := newRig(t, "s3cret-pass")
+	name := []byte("Board")
+	records := [][]byte{
+		(&types.SDREventOnly{GeneratorID: 0x20, SensorNumber: 9, SensorType: types.SensorTypeProcessor, SensorEventReadingType: 0x6F, IDStringTypeLength: 0xC5, IDStringBytes: name}).Pack(0),
+		(&types.SDREntityAssociation{}).Pack(1),
+		(&types.SDRDeviceRelative{}).Pack(2),
+		(&types.SDRGenericDeviceLocator{}).Pack(3),
+		(&types.SDRFRUDeviceLocator{}).Pack(4),
+		(&types.SDRMgmtControllerDeviceLocator{}).Pack(5),
+		thermometer(1),
+	}
+	var kinds []string
+	for _, raw := range records {
+		kinds = append(kinds, fmt.Sprintf("%02x", raw[3]))
+	}
+	if got, want := strings.Join(kinds, " "), "03 08 09 10 11 12 01"; got != want {
+		t.Fatalf("the records are of kinds %s, want %s", got, want)
+	}
+	repository(r, records, func(id uint16) uint16 {
+		if int(id) == len(records)-1 {
+			return lastRecord
+		}
+		return id + 1
+	}, func(byte) types.CompletionCode { return 0 })
+	found, err := newDriver(t, Options{}).Sensors(t.Context(), r.node("s3cret-pass", nil))
+	if err != nil || len(found) != 1 || len(found["Temperature"]) != 1 {
+		t.Errorf("%v, %v, want the thermometer alone", found, err)
 	}
 }
 
