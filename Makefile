@@ -110,7 +110,7 @@ hardware: packages-hardware build
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 60m -count 1 -v -run "Volumes|Loaders|BootsItsDisk|FirmwareBesideDnsmasq|FirmwareOfARM64|UNDI|IPv6|DualStack|LoadsTheProgram" ./rackd/netboot
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 10m -count 1 -v -run InABrowser ./e2e/consoles
 	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -parallel 4 -run TestDriverConforms ./ops/virtual/ipmisim
-	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run TestConformance ./rackd/driver/ipmi ./rackd/driver/snmp
+	IRONYARD_E2E=1 IRONYARD_HARDWARE=1 $(GO) test -vet=off -timeout 30m -count 1 -v -run TestConformance ./rackd/driver/ipmi ./rackd/driver/snmp ./rackd/driver/redfish
 
 # What is read of real BMCs, from their recorded answers: RECORDINGS is a folder with a NAME.jsonl.gz for each, a resource a line, or with a
 # folder NAME for each, as DMTF's Redfish-Mockup-Creator writes them.

@@ -98,8 +98,8 @@ func firmwareFlow(name string, f flow) flow {
 	return f
 }
 
-// firmwareFlows write firmware: of a BMC, of the BIOS of a machine that is off, of both in a ramdisk and beneath an instance. Two have a BMC
-// start again as it is.
+// firmwareFlows write firmware: of a BMC, of the BIOS of a machine that is off, of both in a ramdisk and beneath an instance. Two have a
+// BMC start again as it is.
 var firmwareFlows = []flow{
 	firmwareFlow("of a BMC", flow{name: "clean", way: []request{manage}, ask: cleanBy(updateOf("bmc")), end: "manageable"}),
 	firmwareFlow("of a BIOS", flow{name: "clean", way: []request{manage}, ask: cleanBy(updateOf("bios")), end: "manageable"}),
