@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +226,57 @@ func TestFirmwareImagesAreChecked(t *testing.T) {
 		if _, err := stepOf(t, d, m, "update_firmware", args); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want %q", args, err, says)
 		}
+	}
+}
+
+// coded serves images as rackds do: under a code, which lets its reader in.
+type coded struct{ driver.Images }
+
+const codeOfImage = "Zm9vYmFyYmF6-XRoZS1jb2"
+
+func (coded) Prepare(_ context.Context, src driver.ImageSource) ([]string, error) {
+	return []string{"http://rack:8080/images/" + codeOfImage + "/" + src.ID()}, nil
+}
+
+// The history tells neither the credentials of an image's address nor the code under which the rack serves it.
+func TestFirmwareIsToldWithoutAccess(t *testing.T) {
+	d, m := newDouble(t), management(t)
+	const service, simple = "/redfish/v1/UpdateService", "/redfish/v1/UpdateService/Actions/SimpleUpdate"
+	d.At["/redfish/v1"]["UpdateService"] = redfishtest.Link(service)
+	d.At[service] = map[string]any{"@odata.id": service, "Actions": map[string]any{"#UpdateService.SimpleUpdate": map[string]any{"target": simple}}}
+	d.Write = func(w http.ResponseWriter, r *http.Request, _ map[string]any) bool {
+		if r.URL.Path != simple {
+			return false
+		}
+		d.At[manager]["FirmwareVersion"] = "iLO 5 v2.44"
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, "{}")
+		return true
+	}
+	sum := strings.Repeat("0a", 32)
+	r := drivertest.NewRig()
+	r.Node.DriverInfo = d.info(redfishtest.Password)
+	steps := m.NamedSteps(r.Node)
+	step := steps[slices.IndexFunc(steps, func(s driver.Step) bool { return s.Name == "update_firmware" })]
+	args := map[string]any{argMode: "ilo", argImages: []any{map[string]any{"url": "http://u:hunter2@images.example/ilo5.bin?sig=hunter2", "checksum": sum, "component": "ilo"}}}
+	var err error
+	for range 100 {
+		task := r.Task(networkboot.IPXE())
+		task.Args, task.Images = args, coded{r}
+		var out driver.Outcome
+		if out, err = step.Run(t.Context(), task); err != nil {
+			break
+		}
+		if _, waits := out.Waiting(); !waits {
+			break
+		}
+	}
+	if err != nil || !slices.ContainsFunc(d.Written(), func(w string) bool { return strings.Contains(w, codeOfImage) }) {
+		t.Fatalf("%v, and it was told %q", err, d.Written())
+	}
+	told := strings.Join(append(r.Phases, r.Busy...), "\n")
+	if !strings.Contains(told, "the BMC fetches rack:8080/images/******/sha256-"+sum) || strings.Contains(told, codeOfImage) || strings.Contains(told, "hunter2") {
+		t.Errorf("the history says %q", told)
 	}
 }
 

@@ -149,7 +149,7 @@ func updates(n *node.Document, arg any) (list []update, err error) {
 			}
 			u.wait = 1 + (seconds-1)/int(jobPoll.Seconds())
 		}
-		u.shown = parsed.Host + parsed.Path
+		u.shown = hardware.WithoutCodes(parsed.Host + parsed.Path)
 		if same := slices.IndexFunc(list, func(before update) bool { return before.URL == u.URL }); same >= 0 {
 			u.like = list[same].Component
 		}
