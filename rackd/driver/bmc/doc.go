@@ -10,6 +10,7 @@
 //   - A BMC is asked some times a second at most, and not at all while it restarts because rackd told it to (Pool.Rest).
 //   - Each write asks the fence at the last moment before it leaves.
 //   - A write that left and got no answer is a driver.ErrUnknown.
+//   - What only reads is sent once more where a connection that was kept is dead. A login never is.
 //   - What a BMC sends ends a call at worst: no panic leaves the pool, and what one call reads is bounded.
 //   - An error names its node once, and holds no secret. What a BMC says in it is bounded, and on one line.
 //
