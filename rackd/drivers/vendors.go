@@ -61,7 +61,7 @@ func idracType(bmc, drac *redfish.Driver, lan *ipmi.Driver, o Options) driver.Ty
 		"console":  {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, redfishSerial(bmc), {Name: "redfish-graphical", Impl: redfish.Graphical{Driver: bmc}}, solBeside(lan)},
 		"firmware": {{Name: "redfish", Impl: redfish.Firmware{Driver: bmc, Bringup: o.Bringup}}},
 		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc, Capabilities: redfish.Capabilities}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}},
-		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: redfish.Vendor{Driver: drac}}, {Name: "idrac", Impl: redfish.Vendor{Driver: drac}}},
+		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: idrac.Vendor{Vendor: redfish.Vendor{Driver: drac}}}, {Name: "idrac", Impl: idrac.Vendor{Vendor: redfish.Vendor{Driver: drac}}}},
 	})
 }
 

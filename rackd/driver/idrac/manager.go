@@ -76,6 +76,9 @@ type job struct {
 	ID       string `json:"Id"`
 	JobState string
 	Name     string
+	// The rest is for people.
+	Message, StartTime, EndTime string
+	PercentComplete             any
 }
 
 // open reports whether the job has not ended.
