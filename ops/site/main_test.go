@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests run side by side. Most of them wait for servers that find each other and for keys that are replaced.
-const atOnce = 6
+const atOnce = 4
 
 func TestMain(m *testing.M) {
 	sidebyside.Tests(atOnce)
