@@ -97,7 +97,7 @@ func (d *Desk) remember(ctx context.Context, n *node.Document, hw *driver.Hardwa
 // setBoot sets a boot device.
 func (d *Desk) setBoot(ctx context.Context, f driver.Fence, n *node.Document, hw *driver.Hardware, dev ask.BootDevice) (err error) {
 	lasts := dev.Persistent != nil && *dev.Persistent
-	over := d.cfg.Conductor.SettingBoot(n, dev.Device, lasts && n.State.In(provision.BootHeld))
+	over := d.cfg.Conductor.SettingBoot(n, dev.Device, lasts)
 	defer func() { over(err == nil) }()
 	if err = hw.Management().SetBootDevice(ctx, f, n, driver.BootDevice(dev.Device), lasts); err != nil || !lasts {
 		return err

@@ -1,15 +1,17 @@
 // Package bootguard is the periodic task that reads back which device machines boot from. A BMC that has forgotten what was set for all
-// starts is told again, and the node's history names it.
+// starts is told again, and the node's history names it. A device for one start that the
+// start has not used up is taken back.
 //
 // It may import protocol, rackd/driver, rackd/driver/volume and rackd/periodic; it declares what else it needs.
 // Invariants:
 //   - It touches nodes without work in states of provision.BootHeld, and only those of which a flow or a request has set a device for all
 //     starts. Where firmware loads the instance from a rackd, rackd/mediaguard does.
-//   - A device that is set for one start is left alone until that start has happened.
+//   - A device that is set for one start is left alone until that start has happened, and firmware had its time.
 //   - Power is never touched. The fence is asked before the write, by the driver.
 package bootguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +40,11 @@ type Nodes interface {
 	Fence(n *node.Document) driver.Fence
 	// TellLog reports lines about a node that has no work.
 	TellLog(ctx context.Context, n *node.Document, o *hardware.Observation, lines []work.Line) error
+	// BootAsked tells when a request has set a node's boot device last, which, and whether for all starts. device is empty where a flow may
+	// have set another since. at is zero where that is not known.
+	BootAsked(id string) (at time.Time, device string, lasts bool)
+	// StartAfter tells when a request for power has started the machine after that; zero: not known.
+	StartAfter(id string) time.Time
 }
 
 const (
@@ -56,6 +63,16 @@ type guard struct {
 
 	mu   sync.Mutex
 	told map[string]last // by node
+	seen map[string]seen // by node: what the last look has found
+}
+
+// seen is what a look has found.
+type seen struct {
+	// once is the device that was set for one start, and at when that was seen first; empty: there was none.
+	once string
+	at   time.Time
+	// right is when the device for all starts was the right one last, or was set again.
+	right time.Time
 }
 
 // last is what the history was told of a node last, and when.
@@ -69,8 +86,11 @@ type last struct {
 // waits reports whether the history is told of the same finding at another look.
 func (l last) waits(found finding) bool {
 	pause := again
-	if found == setAgain {
+	switch found {
+	case setAgain, replaced:
 		pause = often
+	case outlived:
+		pause = 0
 	}
 	return l.found == found && time.Since(l.at) < pause
 }
@@ -91,18 +111,22 @@ const (
 	_        finding = iota
 	setAgain         // it is so again, from the machine's next start on
 	refused          // it could not be set
+	replaced         // it is so again, and a device for one start may have taken its place
 	notShown         // it is a volume, and the machine's firmware shows none
+	outlived         // it was for one start, and that start has not used it up
+	kept             // it was so, and cannot be taken back
 )
 
 // Task guards the boot order of nodes.
 func Task(every time.Duration, nodes Nodes) periodic.Task {
-	g := &guard{nodes: nodes, told: map[string]last{}}
-	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: wants, Do: g.look, Gone: g.forget}
+	g := &guard{nodes: nodes, told: map[string]last{}, seen: map[string]seen{}}
+	return periodic.Task{Name: Name, Every: every, Workers: 4, Wants: g.wants, Do: g.look, Gone: g.forget}
 }
 
 // right is told that a node's device is the right one. A volume that is not shown after this is news. What was counted gets its line, also
 // where the BMC forgets no more.
 func (g *guard) right(ctx context.Context, n *node.Document) {
+	g.isRight(n.UUID)
 	g.mu.Lock()
 	was := g.told[n.UUID]
 	if was.found == notShown {
@@ -130,11 +154,12 @@ func (g *guard) forget(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.told, id)
+	delete(g.seen, id)
 }
 
-func wants(n *node.Document, hw *driver.Hardware) bool {
+func (g *guard) wants(n *node.Document, hw *driver.Hardware) bool {
 	_, fixed := hw.Management().(driver.FixedBootOrder)
-	return n.BootSet != "" && n.State.In(provision.BootHeld) && !n.Maintenance && !fixed && !elsewhere(n, hw)
+	return (n.BootSet != "" || g.awaits(n.UUID)) && n.State.In(provision.BootHeld) && !n.Maintenance && !fixed && !elsewhere(n, hw)
 }
 
 // elsewhere reports whether the firmware loads the instance from a rackd, by a URL that rackd/mediaguard holds.
@@ -151,6 +176,11 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 		return err
 	}
 	if once(is) {
+		return g.oneStart(ctx, n, hw, is.Device)
+	}
+	byOther := g.otherMaySet(n)
+	g.sawNone(n.UUID)
+	if n.BootSet == "" {
 		return nil
 	}
 	if is.Device == n.BootSet {
@@ -162,6 +192,14 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 		return nil // work has begun, or another rackd has the node: they know better
 	}
 	what, line := lineOf(n, is.Device, err)
+	if what == setAgain {
+		g.isRight(n.UUID)
+		if byOther {
+			what = replaced
+			line.Detail = fmt.Sprintf("%s, which was set for all starts, is so no more, and the BMC shows %s: a device for one start has taken its place, or the BMC has forgotten it; %s was set again",
+				n.BootSet, cmp.Or(is.Device, "no boot device"), n.BootSet)
+		}
+	}
 	var o hardware.Observation
 	hw.Remember(n, &o)
 	g.tell(ctx, n, o, what, line)

@@ -50,7 +50,17 @@ func (b *bmc) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document,
 type rack struct {
 	lines []string
 	lost  bool
+	// asked is when a request has set device, or a flow may have set one, and start when a request has started the machine since.
+	asked  time.Time
+	device string
+	lasts  bool
+	start  time.Time
 }
+
+func (r *rack) BootAsked(string) (at time.Time, device string, lasts bool) {
+	return r.asked, r.device, r.lasts
+}
+func (r *rack) StartAfter(string) time.Time { return r.start }
 
 func (r *rack) Check() error {
 	if r.lost {

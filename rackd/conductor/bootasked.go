@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 )
 
 // bootAsked are boot devices that requests have set at a machine, and that its node's document does not show yet.
@@ -26,8 +27,9 @@ const (
 )
 
 // SettingBoot tells that a request sets a node's boot device: until its document shows that one, fences of writes that no request asked for
-// fall. over is called with whether it was set, and reported where it lasts.
+// fall. over is called with whether it was set, and reported where it lasts and is held.
 func (c *Conductor) SettingBoot(n *node.Document, device string, lasts bool) (over func(set bool)) {
+	held := lasts && n.State.In(provision.BootHeld)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -43,11 +45,16 @@ func (c *Conductor) SettingBoot(n *node.Document, device string, lasts bool) (ov
 	}
 	a.writing++
 	return func(set bool) {
+		if set {
+			c.noteBootSet(n.UUID, device, lasts)
+		} else {
+			c.noteBootSet(n.UUID, "", false)
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		a.writing--
 		wait := lookedBefore
-		if set && lasts {
+		if set && held {
 			a.devices = append(a.devices, device)
 			wait = documentIn
 		}

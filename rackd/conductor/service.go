@@ -50,8 +50,14 @@ func (s service) NoteHardware(node string, o *hardware.Observation, err error) {
 // ForgetPower implements runner.Conductor.
 func (s service) ForgetPower(e work.Event) { s.c.forgetPower(e) }
 
+// NoteStart implements flow.Events.
+func (s service) NoteStart(node string) { s.c.noteStart(node) }
+
 // NoteReported implements runner.Conductor.
-func (s service) NoteReported(e work.Event) { s.c.noteReported(e) }
+func (s service) NoteReported(e work.Event) {
+	s.c.noteReported(e)
+	s.c.noteFlowEnded(e)
+}
 
 // Addresses implements runner.Conductor.
 func (s service) Addresses(n *node.Document, boot work.Boot) []netip.Addr {

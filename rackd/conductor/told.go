@@ -17,6 +17,7 @@ type told struct {
 	// forced is how often another state was reported since, for central to correct.
 	forced uint8
 	boot   bootSeen
+	device bootKnown
 	// kept is the sum of what the drivers keep of the node, and keptAt is when that was told, as at is.
 	kept   uint64
 	keptAt int32

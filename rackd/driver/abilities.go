@@ -33,6 +33,13 @@ type VendorDetector interface {
 	DetectVendor(ctx context.Context, n *node.Document) (string, error)
 }
 
+// OneStartClearer is implemented by management interfaces whose BMCs can be told that no device is set for one start any more.
+type OneStartClearer interface {
+	// ClearOneStart takes back a boot device that is set for one start, and reads back. One that is set for all starts stays. Where none is
+	// set for one start, nothing is written.
+	ClearOneStart(ctx context.Context, f Fence, n *node.Document) error
+}
+
 // HTTPBooter has a machine's UEFI firmware load what it boots by HTTP.
 type HTTPBooter interface {
 	// SetHTTPBoot makes UEFI HTTP the boot device, as SetBootDevice does, with the URL to boot; empty: the one that DHCP

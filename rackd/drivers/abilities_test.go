@@ -35,6 +35,7 @@ var abilities = []struct {
 	{"VirtualMedia", "virtual media", can[driver.VirtualMedia]},
 	{"MediaTruster", "media verified by TLS", can[driver.MediaTruster]},
 	{"ISCSIBooter", "iSCSI target", can[driver.ISCSIBooter]},
+	{"OneStartClearer", "a device for one start taken back", can[driver.OneStartClearer]},
 	{"StartTeller", "how far a start is", can[driver.StartTeller]},
 }
 

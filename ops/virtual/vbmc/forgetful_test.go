@@ -21,13 +21,23 @@ import (
 )
 
 // history keeps the lines of a node's history.
-type history []string
+type history struct {
+	lines []string
+	// asked is the device that a request has set for one start, and start when another has started the machine.
+	asked string
+	start time.Time
+}
 
 func (*history) Fence(*node.Document) driver.Fence { return open{} }
 
+func (h *history) StartAfter(string) time.Time { return h.start }
+func (h *history) BootAsked(string) (at time.Time, device string, lasts bool) {
+	return at, h.asked, false
+}
+
 func (h *history) TellLog(_ context.Context, _ *node.Document, _ *hardware.Observation, lines []work.Line) error {
 	for _, l := range lines {
-		*h = append(*h, l.Phase+": "+l.Detail)
+		h.lines = append(h.lines, l.Phase+": "+l.Detail)
 	}
 	return nil
 }
@@ -68,8 +78,8 @@ func guardForgetful(t *testing.T, state provision.State) {
 		if device, once := computer.BootOverride(); device != Disk || once {
 			t.Errorf("afterwards the machine boots from %q, once: %t", device, once)
 		}
-		if wrote := len(b.Journal.Matching("Systems/1")) - before; wrote != writes || len(told) != lines {
-			t.Errorf("%d writes, want %d; history %q, want %d lines", wrote, writes, told, lines)
+		if wrote := len(b.Journal.Matching("Systems/1")) - before; wrote != writes || len(told.lines) != lines {
+			t.Errorf("%d writes, want %d; history %q, want %d lines", wrote, writes, told.lines, lines)
 		}
 	}
 	look(0, 0)
@@ -80,8 +90,49 @@ func guardForgetful(t *testing.T, state provision.State) {
 		look(1, 1) // the second time is within an hour of the first
 		look(0, 1)
 	}
-	if line := fmt.Sprint(told); !strings.Contains(line, "boot order: the BMC has forgotten disk and shows no boot device; disk was set again") {
+	if line := fmt.Sprint(told.lines); !strings.Contains(line, "boot order: the BMC has forgotten disk and shows no boot device; disk was set again") {
 		t.Errorf("the history tells %s", line)
+	}
+}
+
+// A machine's firmware does not use up a boot device for one start. The guard takes it back by Redfish, or sets the one for all starts in
+// its place. Before a start it stays.
+func TestGuardOfADeviceThatIsNotUsedUp(t *testing.T) {
+	for _, set := range []string{"", "disk"} {
+		b, computer, address := serveEquipped(t)
+		d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+		t.Cleanup(func() {
+			if err := d.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		n := &node.Document{UUID: "b3d1", Name: "web1", Driver: "redfish", State: provision.Available, BootSet: set, DriverInfo: map[string]any{
+			"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}}
+		hw, told := hardwareOf(t, n, d), history{asked: "pxe"}
+		guard := bootguard.Task(time.Hour, &told)
+		if err := d.SetBootDevice(t.Context(), open{}, n, driver.BootPXE, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, look := range []struct {
+			start  time.Time
+			device string
+			writes int
+			says   string
+		}{
+			{time.Time{}, Network, 0, ""},
+			{time.Now().Add(-time.Hour), map[string]string{"": "", "disk": Disk}[set], 1, "the BMC shows pxe for one start, and the machine has started since"},
+		} {
+			before := len(b.Journal.Matching("Systems/1"))
+			told.start, told.lines = look.start, nil
+			if err := guard.Do(t.Context(), n, hw); err != nil {
+				t.Fatal(err)
+			}
+			wrote := len(b.Journal.Matching("Systems/1")) - before
+			device, once := computer.BootOverride()
+			if text := strings.Join(told.lines, "\n"); device != look.device || once != (device == Network) || wrote != look.writes || !strings.Contains(text, look.says) || look.says == "" && text != "" {
+				t.Errorf("for all starts %q, start %s: boots from %q, once: %t, %d writes; the history tells %q", set, look.start, device, once, wrote, text)
+			}
+		}
 	}
 }
 

@@ -40,6 +40,8 @@ type Events interface {
 	Insist(ctx context.Context, e work.Event) error
 	// NotePower remembers which power state e told, unless err leaves open whether it did.
 	NotePower(e work.Event, err error)
+	// NoteStart remembers that a request for power has started a node's machine.
+	NoteStart(node string)
 	// NoteHardware remembers what o told of a node's machine, unless err leaves open whether it did.
 	NoteHardware(node string, o *hardware.Observation, err error)
 }

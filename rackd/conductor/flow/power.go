@@ -143,8 +143,9 @@ func (c *Catalog) awaitPower(ctx context.Context, t *driver.Task, ask, want driv
 		state, err := t.Hardware.Power().PowerState(ctx, t.Node)
 		switch {
 		case err == nil && state == want:
-			if want == driver.PowerOn {
+			if want == driver.PowerOn && t.Facts[driver.FactOnAsked] != "" {
 				delete(t.Facts, driver.FactOnAsked)
+				c.cfg.Events.NoteStart(t.Node.UUID)
 			}
 			return driver.Done(), c.reportPower(ctx, t.Node.UUID, t.Node.Group, state)
 		case time.Now().After(until):

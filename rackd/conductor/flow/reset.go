@@ -18,6 +18,7 @@ func (c *Catalog) reset(ask driver.PowerState, within time.Duration) driver.Step
 			if err := resetOnce(ctx, t, ask); err != nil {
 				return driver.Outcome{}, c.notOff(ctx, t, err, within)
 			}
+			c.cfg.Events.NoteStart(t.Node.UUID)
 			if !t.Hardware.Can(driver.PowerOff) { // nothing tells its state
 				return driver.Done(), nil
 			}

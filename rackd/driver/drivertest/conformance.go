@@ -150,6 +150,7 @@ func Conformance(t *testing.T, start func(t *testing.T) *Machine) {
 		{"what is already so is not written", checkPresentState},
 		{"a boot device is read back", checkBootDevice},
 		{"a boot device that the BMC forgets is seen, and set again", checkForgotten},
+		{"a boot device for one start is taken back", checkOneStart},
 		{"what a machine does not know is refused", checkUnknownWords},
 		{"the contexts of reads and writes are honoured", checkContexts},
 		{"calls to one BMC at once share a login", checkAtOnce},

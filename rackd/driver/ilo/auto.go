@@ -132,6 +132,11 @@ func (a Auto) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Documen
 	return a.either(n, func() error { return a.Redfish.SetBootDevice(ctx, f, n, d, persistent) }, func() error { return a.RIBCL.SetBootDevice(ctx, f, n, d, persistent) })
 }
 
+// ClearOneStart implements driver.OneStartClearer.
+func (a Auto) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return a.either(n, func() error { return a.Redfish.ClearOneStart(ctx, f, n) }, func() error { return a.RIBCL.ClearOneStart(ctx, f, n) })
+}
+
 // BootMode implements driver.Management.
 func (a Auto) BootMode(ctx context.Context, n *node.Document) (mode string, err error) {
 	err = a.either(n, func() (err error) { mode, err = a.Redfish.BootMode(ctx, n); return err }, func() (err error) { mode, err = a.RIBCL.BootMode(ctx, n); return err })

@@ -133,6 +133,26 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 	})
 }
 
+// ClearOneStart implements driver.OneStartClearer: no boot flags are in force then.
+func (d *Driver) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return d.with(ctx, f, n, "take back the boot device of one start", func(c *conn) error {
+		if always := d.forced.Of(n); c.force && always.Device != "" && !always.Once {
+			return nil // the flags are set again before each start
+		}
+		is, err := c.bootFlags()
+		if err != nil || !is.valid || is.persistent {
+			return err
+		}
+		if _, err := c.tell(netFnChassis, cmdSetBoot, bootFlags{}.pack()...); err != nil {
+			return err
+		}
+		if is, err = c.bootFlags(); err == nil && is.valid {
+			err = fmt.Errorf("it accepted that no boot flags are in force, and shows those of %q as before: set a device for all starts, or look at the BMC", is.device())
+		}
+		return err
+	})
+}
+
 // bootAgain sets the boot device before a start, for BMCs that do not remember it.
 func (d *Driver) bootAgain(c *conn, n *node.Document) error {
 	if !c.force {

@@ -21,6 +21,7 @@ import (
 type Lan interface {
 	driver.Power
 	driver.Management
+	driver.OneStartClearer
 	driver.VendorDetector
 	driver.Sensors
 	driver.EventLog
@@ -138,6 +139,11 @@ func (i Interface) BootDevice(ctx context.Context, n *node.Document) (d ask.Boot
 // SetBootDevice implements driver.Management.
 func (i Interface) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Document, d driver.BootDevice, persistent bool) error {
 	return i.either(n, func() error { return i.Management.SetBootDevice(ctx, f, n, d, persistent) }, func(lan *node.Document) error { return i.lan.SetBootDevice(ctx, f, lan, d, persistent) })
+}
+
+// ClearOneStart implements driver.OneStartClearer.
+func (i Interface) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return i.either(n, func() error { return i.Management.ClearOneStart(ctx, f, n) }, func(lan *node.Document) error { return i.lan.ClearOneStart(ctx, f, lan) })
 }
 
 // BootMode implements driver.Management.

@@ -71,6 +71,13 @@ func (l lan) SetBootDevice(_ context.Context, f driver.Fence, _ *node.Document, 
 	l.of.device = string(d)
 	return nil
 }
+func (l lan) ClearOneStart(_ context.Context, f driver.Fence, _ *node.Document) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	l.of.device = ""
+	return nil
+}
 func (lan) BootMode(context.Context, *node.Document) (string, error) {
 	return "", driver.ErrUnsupported
 }

@@ -86,6 +86,33 @@ func (d *Driver) setBoot(ctx context.Context, f driver.Fence, n *node.Document, 
 	})
 }
 
+// ClearOneStart implements driver.OneStartClearer.
+func (d *Driver) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return d.pool.with(ctx, f, n, "take back the boot device of one start", func(b *session, a account, c *gofish.APIClient) error {
+		s, err := b.system(c, a)
+		if err != nil {
+			return err
+		}
+		p, err := bootOf(c, s)
+		if err != nil || p.now.BootSourceOverrideEnabled != schemas.OnceBootSourceOverrideEnabled {
+			return err
+		}
+		if kept := d.again.Of(n).BootDevice; kept != "" && slices.Contains(bootTargets[kept], p.now.BootSourceOverrideTarget) {
+			return nil // it is set again before each start
+		}
+		want := override{BootSourceOverrideEnabled: schemas.DisabledBootSourceOverrideEnabled, BootSourceOverrideMode: p.now.BootSourceOverrideMode}
+		if makerOf(c, s).needs(wholeBoot) {
+			want.BootSourceOverrideTarget = p.now.BootSourceOverrideTarget
+		}
+		shown, err := writeBoot(ctx, b, a, c, s, want)
+		if err == nil && shown == schemas.OnceBootSourceOverrideEnabled {
+			err = fmt.Errorf("it accepted that no device is set for one start, and shows %s as before: set a device for all starts, or look at the BMC",
+				p.now.BootSourceOverrideTarget)
+		}
+		return err
+	})
+}
+
 // canContinue reports whether the BMC may know an override for good.
 func canContinue(s *System) bool {
 	list := allowed[schemas.BootSourceOverrideEnabled](s, "BootSourceOverrideEnabled")

@@ -49,7 +49,7 @@ func (t *turn) bootDevice() (device string, persistent bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	if kind := first(once.value("BOOT_TYPE"), once.value("DEVICE")); kind != "" && !strings.EqualFold(kind, "NORMAL") {
+	if kind := first(once.value("BOOT_TYPE"), once.value("DEVICE")); kind != "" && !strings.EqualFold(kind, normalBoot) {
 		return deviceOf(kind), false, nil
 	}
 	order, err := t.bootOrder()
@@ -133,6 +133,26 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 	})
 }
 
+// ClearOneStart implements driver.OneStartClearer.
+func (d *Driver) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
+	return d.with(ctx, f, n, "take back the boot device of one start", func(t *turn) error {
+		is, lasts, err := t.bootDevice()
+		if err != nil || lasts || is == "" {
+			return err
+		}
+		if _, err := t.write(server, "SET_ONE_TIME_BOOT", map[string]string{"value": normalBoot}, ""); err != nil {
+			return err
+		}
+		if now, lasts, err := t.bootDevice(); err != nil || lasts || now == "" {
+			return err
+		}
+		return fmt.Errorf("it accepted a normal start, and shows %q for one start as before: look at the iLO", is)
+	})
+}
+
+// normalBoot is a start without a device for that one alone.
+const normalBoot = "NORMAL"
+
 // putFirst puts the entries of a device before the others, and takes an override for one start away.
 func (t *turn) putFirst(device, name string, noOverride bool) error {
 	order, err := t.bootOrder()
@@ -166,7 +186,7 @@ func (t *turn) putFirst(device, name string, noOverride bool) error {
 	if noOverride {
 		return nil
 	}
-	_, err = t.write(server, "SET_ONE_TIME_BOOT", map[string]string{"value": "NORMAL"}, "")
+	_, err = t.write(server, "SET_ONE_TIME_BOOT", map[string]string{"value": normalBoot}, "")
 	return err
 }
 
