@@ -31,7 +31,7 @@ func (r *rackd) addTasks(m *metrics.Metrics) {
 		r.events = bmcevents.New(ec)
 		r.tasks.Add(r.events.Task())
 	}
-	r.tasks.AddOf(r.hardware.Registry)
+	r.tasks.AddOf(r.hardware.Registry, r.conductor)
 	r.tasks.Add(eventlog.Task(c.EventLog, r.conductor))
 	r.tasks.Add(bootguard.Task(c.BootOrder, r.conductor))
 	if r.cache != nil {

@@ -34,7 +34,7 @@ func TestTasksOfHardwareTypesRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := 0
 		kind := fake.New(fake.Options{}).Type()
-		kind.Periodic = []driver.Periodic{{Name: "fans", Every: time.Minute, Do: func(context.Context, *node.Document, *driver.Hardware) error { turns++; return nil }}}
+		kind.Periodic = []driver.Periodic{{Name: "fans", Every: time.Minute, Do: func(context.Context, *node.Document, *driver.Hardware) (string, error) { turns++; return "", nil }}}
 		types, err := driver.NewRegistry(kind)
 		if err != nil {
 			t.Fatal(err)

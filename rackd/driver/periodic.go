@@ -17,9 +17,9 @@ type Periodic struct {
 	Every time.Duration
 	// Wants says whether a node of the type has turns; nil: one that is not in maintenance.
 	Wants func(n *node.Document) bool
-	// Do reads what it is about. It writes to no machine, and is lent no fence. An error is a failure of the BMC, which is then left alone for
-	// a while; ErrUnsupported is none.
-	Do func(ctx context.Context, n *node.Document, hw *Hardware) error
+	// Do reads what it is about, and returns what the node's history is to say of it; empty: nothing. The same is said once a day. It writes to
+	// no machine, and is lent no fence. An error is a failure of the BMC, which is then left alone for a while; ErrUnsupported is none.
+	Do func(ctx context.Context, n *node.Document, hw *Hardware) (says string, err error)
 }
 
 // check refuses tasks that could not run, and names that are taken.

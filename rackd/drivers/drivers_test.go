@@ -300,3 +300,21 @@ func TestInterfacesBesideTheDefaults(t *testing.T) {
 		}
 	}
 }
+
+// The tasks that hardware types declare for their idle nodes are those of the documentation (docs/monitoring.md).
+func TestPeriodicTasksOfTypes(t *testing.T) {
+	s, err := Open(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	var tasks []string
+	s.Periodics(func(hardware string, p driver.Periodic) { tasks = append(tasks, hardware+"."+p.Name) })
+	if !slices.Equal(tasks, []string{"idrac.jobs"}) {
+		t.Errorf("tasks %q", tasks)
+	}
+}

@@ -51,7 +51,7 @@ func idracType(bmc, drac *redfish.Driver, lan *ipmi.Driver, o Options) driver.Ty
 	raid := func(d *redfish.Driver) idrac.RAID {
 		return idrac.RAID{RAID: redfish.RAID{Driver: d, Bringup: o.Bringup}}
 	}
-	return vendor("idrac", o, map[string][]driver.Named{
+	t := vendor("idrac", o, map[string][]driver.Named{
 		"power":      {{Name: "idrac-redfish", Impl: bmc}, {Name: "redfish", Impl: bmc}, {Name: "idrac-wsman", Impl: drac}, {Name: "idrac", Impl: drac}},
 		"management": {{Name: "idrac-redfish", Impl: management(bmc)}, {Name: "idrac-wsman", Impl: management(drac)}, {Name: "idrac", Impl: management(drac)}},
 		"boot": {{Name: "ipxe", Impl: networkboot.IPXE().Of(o.Ramdisks)}, {Name: "pxe", Impl: networkboot.PXE().Of(o.Ramdisks)}, {Name: "idrac-redfish-virtual-media", Impl: mediaboot.VirtualMedia(o.Media).Of(o.Ramdisks)},
@@ -63,6 +63,8 @@ func idracType(bmc, drac *redfish.Driver, lan *ipmi.Driver, o Options) driver.Ty
 		"inspect":  {{Name: "idrac-redfish", Impl: redfish.Inspection{Driver: bmc, Capabilities: redfish.Capabilities}}, {Name: "idrac-wsman", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}, {Name: "idrac", Impl: redfish.Inspection{Driver: drac, Capabilities: redfish.Capabilities}}},
 		"vendor":   {{Name: "idrac-redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "redfish", Impl: redfish.Vendor{Driver: bmc}}, {Name: "idrac-wsman", Impl: idrac.Vendor{Vendor: redfish.Vendor{Driver: drac}}}, {Name: "idrac", Impl: idrac.Vendor{Vendor: redfish.Vendor{Driver: drac}}}},
 	})
+	t.Periodic = []driver.Periodic{idrac.Jobs()}
+	return t
 }
 
 // iloManagement is the management interface of iLOs that speak Redfish.

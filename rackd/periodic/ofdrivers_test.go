@@ -2,20 +2,24 @@ package periodic
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 // fans is a hardware type that declares a task by one line.
 func fans(r *rack) (*driver.Registry, error) {
-	read := func(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
-		return r.task("fans", 0, false).Do(ctx, n, hw)
+	read := func(ctx context.Context, n *node.Document, hw *driver.Hardware) (string, error) {
+		return "", r.task("fans", 0, false).Do(ctx, n, hw)
 	}
 	with := rigType("with")
 	with.Periodic = []driver.Periodic{
@@ -59,7 +63,7 @@ func TestTasksOfDrivers(t *testing.T) {
 		}
 		r.fails["fans n3"] = errRefused
 		runner := New(fanned{r, types}, r, slog.New(slog.DiscardHandler))
-		runner.AddOf(types)
+		runner.AddOf(types, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- runner.Run(ctx) }()
@@ -86,9 +90,61 @@ func TestTasksOfDrivers(t *testing.T) {
 	})
 }
 
+// histories keeps what is told of nodes, unless it is lost.
+type histories struct {
+	lines []string
+	lost  bool
+}
+
+func (h *histories) TellLog(_ context.Context, n *node.Document, _ *hardware.Observation, lines []work.Line) error {
+	if h.lost {
+		return errors.New("the bus is away")
+	}
+	for _, l := range lines {
+		h.lines = append(h.lines, n.UUID+": "+l.Phase+": "+l.Detail)
+	}
+	return nil
+}
+
+// What a driver's task has to say is in the history: at once, the same once a day, and again where it has ended meanwhile or could not be
+// told.
+func TestWhatTasksOfDriversSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text, h := "", &histories{}
+		types, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: rigType("t").Interfaces, Periodic: []driver.Periodic{{Name: "fans", Every: time.Hour,
+			Do: func(context.Context, *node.Document, *driver.Hardware) (string, error) { return text, nil }}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRack(1)
+		runner := New(fanned{r, types}, r, slog.New(slog.DiscardHandler))
+		runner.AddOf(types, h)
+		do := runner.tasks[0].task.Do
+		for i, turn := range []struct {
+			text string
+			lost bool
+			told bool
+		}{{"", false, false}, {"one stands", true, false}, {"one stands", false, true}, {"one stands", false, false}, {"two stand", false, true}, {"", false, false}, {"two stand", false, true},
+			{"two stand", false, false}} {
+			text, h.lost, h.lines = turn.text, turn.lost, nil
+			if err := do(t.Context(), r.nodes["n0"], nil); err != nil {
+				t.Fatal(err)
+			}
+			if told := slices.Equal(h.lines, []string{"n0: fans: " + turn.text}); told != turn.told || !told && len(h.lines) != 0 {
+				t.Errorf("turn %d: told %q", i, h.lines)
+			}
+			time.Sleep(time.Hour)
+		}
+		time.Sleep(23 * time.Hour)
+		if err := do(t.Context(), r.nodes["n0"], nil); err != nil || len(h.lines) != 1 {
+			t.Errorf("a day later: %v, told %q", err, h.lines)
+		}
+	})
+}
+
 // A task that could not run is refused with its type.
 func TestTasksOfDriversThatCouldNotRun(t *testing.T) {
-	do := func(context.Context, *node.Document, *driver.Hardware) error { return nil }
+	do := func(context.Context, *node.Document, *driver.Hardware) (string, error) { return "", nil }
 	for says, tasks := range map[string][]driver.Periodic{
 		"no name":     {{Every: time.Minute, Do: do}},
 		`own ("fans`:  {{Name: "fans", Every: time.Minute, Do: do}, {Name: "fans", Every: time.Hour, Do: do}},

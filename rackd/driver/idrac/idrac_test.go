@@ -123,6 +123,46 @@ func TestJobQueueIsCleared(t *testing.T) {
 	}
 }
 
+// Jobs that are left in the queue of an idle node are named, and nothing is written. Those that have ended are not. A node with another
+// management interface is passed over.
+func TestJobsOfAnIdleNodeAreNamed(t *testing.T) {
+	d, m := newDouble(t), management(t, redfish.Options{}, nil)
+	n := &node.Document{UUID: "u", Driver: "idrac", DriverInfo: d.info(redfishtest.Password)}
+	rig := drivertest.NewRig().Task(networkboot.IPXE()).Hardware
+	with := func(m driver.Management) *driver.Hardware {
+		reg, err := driver.NewRegistry(driver.Type{Name: "idrac", Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: rig.Power()}},
+			"management": {{Name: "m", Impl: m}}, "boot": {{Name: "b", Impl: rig.Boot()}}, "deploy": {{Name: "d", Impl: rig.Deploy()}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hw, err := reg.Resolve(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hw
+	}
+	says := func(hw *driver.Hardware, want ...string) {
+		t.Helper()
+		text, err := Jobs().Do(t.Context(), n, hw)
+		if err != nil || (text == "") != (len(want) == 0) || slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(text, w) }) {
+			t.Errorf("%v, it says %q, want %q", err, text, want)
+		}
+	}
+	says(with(m))
+	d.addJob("JID_3", "Configure: RAID.Integrated.1-1", "Completed")
+	says(with(m))
+	d.addJob("JID_4", "Configure: BIOS.Setup.1-1", "Scheduled")
+	says(with(m), "JID_4 (Configure: BIOS.Setup.1-1, Scheduled)", "clear_job_queue")
+	says(with(m.Management))
+	if len(d.Written()) != 0 {
+		t.Errorf("written %v", d.Written())
+	}
+	n.DriverInfo = d.info("another password")
+	if text, err := Jobs().Do(t.Context(), n, with(m)); err == nil || text != "" {
+		t.Errorf("with a refused login it says %q, %v", text, err)
+	}
+}
+
 // A queue that stays full is an error that names the jobs.
 func TestJobQueueThatStaysFull(t *testing.T) {
 	d, m := newDouble(t), management(t, redfish.Options{}, nil)

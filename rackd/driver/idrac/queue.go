@@ -45,17 +45,7 @@ func behindQueue(d *redfish.Driver, steps []driver.Step) []driver.Step {
 			if t.Record.Handle() != nil {
 				return run(ctx, t) // the job is its own
 			}
-			var left []job
-			err := d.Turn(ctx, nil, t.Node, "look at the job queue before "+s.Name, func(turn *redfish.Turn) error {
-				k, err := managerOf(turn)
-				if err == nil {
-					left, err = openJobs(turn, k)
-				}
-				if redfish.Status(err) == 404 {
-					return nil // it has no queue
-				}
-				return err
-			})
+			left, err := openJobsOf(ctx, d, t.Node, "look at the job queue before "+s.Name)
 			switch {
 			case err != nil:
 				return driver.Outcome{}, err
@@ -68,4 +58,37 @@ func behindQueue(d *redfish.Driver, steps []driver.Step) []driver.Step {
 		}
 	}
 	return steps
+}
+
+// openJobsOf reads a node's jobs that have not ended; none where its iDRAC has no queue.
+func openJobsOf(ctx context.Context, d *redfish.Driver, n *node.Document, doing string) (left []job, err error) {
+	err = d.Turn(ctx, nil, n, doing, func(turn *redfish.Turn) error {
+		k, err := managerOf(turn)
+		if err == nil {
+			left, err = openJobs(turn, k)
+		}
+		if redfish.Status(err) == 404 {
+			return nil // it has no queue
+		}
+		return err
+	})
+	return left, err
+}
+
+// Jobs is the periodic task that names jobs in the queues of idle nodes. No flow of the node waits for them, and the next step of BIOS or
+// RAID has to.
+func Jobs() driver.Periodic {
+	return driver.Periodic{Name: "jobs", Every: time.Hour,
+		Do: func(ctx context.Context, n *node.Document, hw *driver.Hardware) (string, error) {
+			m, is := hw.Management().(Management)
+			if !is {
+				return "", nil
+			}
+			left, err := openJobsOf(ctx, m.Driver, n, "look at the job queue")
+			if len(left) == 0 {
+				return "", err
+			}
+			return fmt.Sprintf("the iDRAC holds unfinished jobs, and no flow of the node waits for them: %s. The next step of BIOS or RAID waits for them, for %s at most. "+
+				"Let them end, restart the machine where they wait for that, or run the step clear_job_queue", names(left), longestQueue), nil
+		}}
 }
