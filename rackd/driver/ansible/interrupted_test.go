@@ -143,7 +143,7 @@ func TestAPlaybookOutlivesARequestBesideIt(t *testing.T) {
 	}
 	r := drivertest.NewRig()
 	task := r.Task(networkboot.IPXE())
-	if out, err := p.follow(t.Context(), task, one); err != nil || out == driver.Done() || one.killed() {
+	if out, err := p.follow(t.Context(), task, &handle{}, one); err != nil || out == driver.Done() || one.killed() {
 		t.Errorf("the step of the request: %+v, %v", out, err)
 	}
 	r.Lose()
@@ -154,7 +154,7 @@ func TestAPlaybookOutlivesARequestBesideIt(t *testing.T) {
 	task = drivertest.NewRig().Task(networkboot.IPXE())
 	for _, host := range []string{"", "192.0.2.7"} { // no agent has called since, or one has
 		task.Agent = moved{task.Agent, host}
-		if out, err := p.follow(context.Background(), task, one); err != nil || out == driver.Done() || !one.killed() {
+		if out, err := p.follow(context.Background(), task, &handle{}, one); err != nil || out == driver.Done() || !one.killed() {
 			t.Errorf("a machine that was restarted, at %q: %+v, %v", host, out, err)
 		}
 		await("the playbook runs on, and its machine has started again", one.ended)

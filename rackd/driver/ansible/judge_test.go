@@ -121,6 +121,13 @@ func TestAPlaybookDeploys(t *testing.T) {
 	if err := j.end(p, 5*time.Minute); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Remove(filepath.Join(j.folder, "deploy.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	// Its rackd dies before that is saved of the step. Another one begins no playbook.
+	if out, err := j.run(j.plays()); err != nil || out != driver.Done() {
+		t.Errorf("another rackd: %+v, %v", out, err)
+	}
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(j.out, name))
 		if err != nil {

@@ -29,6 +29,8 @@ type handle struct {
 	// Attempt counts the playbooks that have begun; Running: the newest may run, or have run in part.
 	Attempt int  `json:"attempt"`
 	Running bool `json:"running,omitempty"`
+	// Ended: the newest has ended well. Another rackd could not see that any more.
+	Ended bool `json:"ended,omitempty"`
 	// Boot is the handle of the ramdisk's boot before another attempt.
 	Boot json.RawMessage `json:"boot,omitempty"`
 	// Since is when the step began to wait for the SSH server.
@@ -49,10 +51,13 @@ func (p *Plays) run(ctx context.Context, t *driver.Task, order direct.Order) (dr
 			return driver.Outcome{}, fmt.Errorf("node %s: the step's handle %q cannot be read: %w", t.Node.Label(), raw, err)
 		}
 	}
+	if h.Ended {
+		return driver.Done(), nil
+	}
 	switch one := p.of(t.WorkID); {
 	case one == nil:
 	case !one.killed():
-		return p.follow(ctx, t, one)
+		return p.follow(ctx, t, &h, one)
 	default: // this rackd had lost the node, and has it again
 		if err := one.await(ctx); err != nil {
 			return driver.Outcome{}, err
@@ -154,7 +159,7 @@ func (p *Plays) begin(ctx context.Context, t *driver.Task, h *handle, host strin
 }
 
 // follow looks at the playbook that runs. Each task that begins moves the deadline, if the agent still answers.
-func (p *Plays) follow(ctx context.Context, t *driver.Task, one *play) (driver.Outcome, error) {
+func (p *Plays) follow(ctx context.Context, t *driver.Task, h *handle, one *play) (driver.Outcome, error) {
 	tasks, ended, err := one.look(t.Fence)
 	for _, task := range tasks {
 		t.Record.Phase("task: "+cut(task, 80), "")
@@ -182,7 +187,8 @@ func (p *Plays) follow(ctx context.Context, t *driver.Task, one *play) (driver.O
 		return driver.Outcome{}, fmt.Errorf("node %s: %w", t.Node.Label(), err)
 	}
 	t.Record.Phase("playbook ended", "well")
-	return driver.Done(), nil
+	h.Ended = true
+	return driver.Done(), t.Record.SaveHandle(ctx, h)
 }
 
 func cut(s string, n int) string { return s[:min(len(s), n)] }
