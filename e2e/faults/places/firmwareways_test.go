@@ -151,6 +151,8 @@ var firmwareWays = []flow{
 	byNetboot(unrescuing),
 	with(netbootedDisk, by("of a disk by netboot", deploying, "boot", "ipxe")),
 
+	killedAt(by("by ansible", deploying, "deploy", "ansible"), "deploy.write_image"),
+
 	killedAt(by("that lends its disk", lending, "deploy", "direct"), "deploy.export_volume"),
 	by("that has lent its disk", lendingNoMore, "deploy", "direct"),
 	by("that lends its disk", lendingServed, "deploy", "direct"),

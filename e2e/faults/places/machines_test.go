@@ -74,7 +74,8 @@ func imageOf(t *testing.T, params ...string) []byte {
 }
 
 // addMachines adds simulated machines, an image for them, and what rackds serve.
-// ways: their firmware attaches volumes and has secure boot, they export their disks, and their ramdisks install containers.
+// ways: their firmware attaches volumes and has secure boot, they export their disks, and their ramdisks install containers and run
+// playbooks.
 func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -113,7 +114,8 @@ func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	c.Machines, c.Network, c.Timings, c.Keep = n, netip.MustParsePrefix("127.83.0.0/16"), quick, 1<<20
 	c.BMCPort, c.AgentPort = 8543, 9899 // other fleets may run on this machine
 	if c.Volumes, c.SecureBoot = ways, ways; ways {
-		c.Scratch, c.Podman = r.dir, true
+		c.Scratch, c.Podman, c.SSH = r.dir, true, true
+		r.addPlaybook(t)
 	}
 	c.Rackds = []string{"http://" + address(spare) + ":8080"}
 	var err error

@@ -270,6 +270,7 @@ func (r *rig) undisturbed(t *testing.T, flows []flow) (list []place) {
 // witnessed runs a flow in a group and returns what its rackd logged.
 func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byte {
 	t.Helper()
+	defer r.turn(f)()
 	id, m := r.begins(t, group, f)
 	begun := r.begun()
 	c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, points, f.flags...)
@@ -367,6 +368,7 @@ func (f flow) leavesNoBoot(t *testing.T, m *fleet.Member) {
 
 // kill runs the flow with an owner that dies at the place.
 func (r *rig) kill(t *testing.T, group, name string, p place) {
+	defer r.turn(p.flow)()
 	id, m := r.begins(t, group, p.flow)
 	begun := r.begun()
 	c := r.start(t, name, group, p.kills(), p.flow.flags...)

@@ -55,6 +55,9 @@ type rig struct {
 	image    operator.Image
 	files    string // base URL of other files, each of which has the image's bytes
 	firmware *firmwareFiles
+	// playbooks is a folder with one; empty: there is none. playing has those that run.
+	playbooks string
+	playing   chan struct{}
 	// left is how each flow leaves its machine undisturbed, by name.
 	left sync.Map
 }
@@ -77,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	if os.Getenv("IRONYARD_E2E") == "" {
 		t.Skip("NOT RUN: kills some hundred rackds, for minutes; set IRONYARD_E2E=1, as make e2e does")
 	}
-	r := &rig{dir: t.TempDir(), token: "a token of this test",
+	r := &rig{dir: t.TempDir(), token: "a token of this test", playing: make(chan struct{}, players),
 		image: operator.Image{URL: "http://example.org/i.raw", SHA256: strings.Repeat("0", 64)}}
 	if err := builtRackd(); err != nil {
 		t.Fatal(err)
@@ -171,6 +174,9 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 			"--boot-programs", boot, "--kernel", filepath.Join(boot, "kernel"), "--ramdisk", filepath.Join(boot, "ramdisk"), "--rescue-ramdisk", filepath.Join(boot, "ramdisk"),
 			"--uki", filepath.Join(boot, programFile), "--rescue-uki", filepath.Join(boot, programFile),
 			"--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8") // all of it is on this machine
+		if r.playbooks != "" {
+			args = append(args, "--ansible-dir", r.playbooks)
+		}
 		// A person may switch a machine off that its flow waits for. Nothing but the deadline ends that.
 		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait, states.RescueWait} {
 			args = append(args, "--deadline", string(state)+"=1m")

@@ -38,6 +38,8 @@ type Config struct {
 	Scratch string
 	// Podman: the machines' ramdisks install containers. No registry is asked.
 	Podman bool
+	// SSH: the machines' ramdisks have an SSH server for playbooks that deploy, at port 22 of their addresses.
+	SSH bool
 	// Timings and Seed are the machines' pace.
 	Timings pace.Timings
 	Seed    uint64

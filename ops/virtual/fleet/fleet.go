@@ -109,7 +109,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 		cfg.Disc, cfg.Web, cfg.Volumes, cfg.SecureBoot = cdrom.Read, cdrom.Load, f.cfg.Volumes, f.cfg.SecureBoot
 		cfg.Parameters = func(ctx context.Context, url string) ([]byte, error) { return floppy.Read(ctx, url, parametersLabel) }
 		m.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
-			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, Log: f.cfg.Log.With("machine", m.Name)}
+			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, SSH: f.cfg.SSH, Log: f.cfg.Log.With("machine", m.Name)}
 		cfg.Agent = m.Agent
 	}
 	m.Machine = machine.New(cfg)

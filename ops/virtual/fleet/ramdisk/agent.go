@@ -64,7 +64,9 @@ type Agent struct {
 	Scratch string
 	// Podman: the ramdisk installs containers, as those of ironic-python-agent with podman do.
 	Podman bool
-	Log    *slog.Logger
+	// SSH: the ramdisk has an SSH server for playbooks that deploy.
+	SSH bool
+	Log *slog.Logger
 
 	volume atomic.Pointer[string]
 }
@@ -136,6 +138,13 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 		ErrorLog: slog.NewLogLogger(r.Log.Handler(), slog.LevelDebug),
 	}
 	ctx, cut := context.WithCancel(ctx)
+	stopSSH := func() {}
+	if r.SSH {
+		if stopSSH, err = r.serveSSH(ctx); err != nil {
+			cut()
+			return "", errors.Join(err, l.Close())
+		}
+	}
 	served, beaten := make(chan error, 1), make(chan struct{})
 	heart := &session.Heart{Log: r.Log, Rackd: rackd, Commands: runner, Identity: id, Beat: agentapi.Heartbeat{
 		CallbackURL: "https://" + r.Listen.String(), AgentVersion: version, AgentToken: id.Token, AgentVerifyCA: pem, BootID: r.boot,
@@ -148,6 +157,7 @@ func (r *run) serve(ctx context.Context, rackd session.Rackd, id session.Identit
 		server.Close()
 		runner.Close()
 		<-beaten
+		stopSSH()
 		r.takeBack()
 		r.abandon(powered)
 	}()
