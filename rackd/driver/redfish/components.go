@@ -71,7 +71,7 @@ func (w *word) UnmarshalJSON(raw []byte) error {
 }
 
 // unsaid are what BMCs write for a version, or a serial number, that they do not know.
-var unsaid = []string{"n/a", "na", "none", "null", "unknown", "undefined", "not available", "notavailable", "-"}
+var unsaid = []string{"n/a", "na", "nil", "none", "null", "unknown", "undefined", "not available", "notavailable", "-"}
 
 // version is the text, empty for one that says that there is none.
 func (w word) version() string {
@@ -251,12 +251,12 @@ func (v *partSurvey) read(s *System) error {
 }
 
 // inChassis reads network adapters and power supplies. Adapters may be in any chassis that lies around the system's, or in them, as those
-// whose ports are found (survey.adapters). A power supply of a chassis around it may be other machines' as well: it is read where the
-// chassis names this system alone.
+// whose ports are found (survey.adapters); where there are none, they may be in one that names the system alone. A power supply of a
+// chassis around it may be other machines' as well: it is read where the chassis names this system alone.
 func (v *partSurvey) inChassis(s *System, p parts) error {
 	type place struct {
 		ref
-		around bool
+		around, named bool
 	}
 	found, err := v.chassisOf(p)
 	if err != nil && !withoutThis(err) {
@@ -264,10 +264,23 @@ func (v *partSurvey) inChassis(s *System, p parts) error {
 	}
 	var todo []place
 	for _, r := range found {
-		todo = append(todo, place{r, false})
+		todo = append(todo, place{ref: r})
 	}
-	been := map[string]bool{}
-	for len(todo) > 0 {
+	been, named := map[string]bool{}, false
+	for {
+		if len(todo) == 0 && !named && !slices.ContainsFunc(v.list, func(p part) bool { return p.kind == kindNIC }) {
+			named = true
+			var all struct{ Members []ref }
+			if _, err := v.get("/redfish/v1/Chassis", &all); err != nil {
+				return err
+			}
+			for _, r := range all.Members {
+				todo = append(todo, place{r, true, true})
+			}
+		}
+		if len(todo) == 0 {
+			break
+		}
 		at := todo[0]
 		todo = todo[1:]
 		if been[at.Path] || at.Path == "" {
@@ -285,12 +298,12 @@ func (v *partSurvey) inChassis(s *System, p parts) error {
 		}
 		of := k.Links.ComputerSystems
 		ours := slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.Path) })
-		if !there || len(of) > 0 && !ours {
+		if !there || len(of) > 0 && !ours || at.named && !k.namesOnly(s) {
 			continue
 		}
-		todo = append(todo, place{k.Links.ContainedBy, true})
+		todo = append(todo, place{ref: k.Links.ContainedBy.ref, around: true})
 		for _, r := range k.Links.Contains {
-			todo = append(todo, place{r, at.around})
+			todo = append(todo, place{ref: r, around: at.around})
 		}
 		id := string(cmp.Or(k.ID, word(path.Base(at.Path))))
 		if err := v.members(kindNIC, id, k.NetworkAdapters.Path); err != nil {

@@ -145,7 +145,7 @@ func TestFirmwareOfOddParts(t *testing.T) {
 		}, "nic:1=a"},
 		"no version, in all words": {map[string]func() any{
 			chassisAt: body(map[string]any{"Id": "1", "NetworkAdapters": link(adaptersAt)}),
-			adaptersAt: body(chassis(map[string]any{"@odata.id": adaptersAt + "/1", "Controllers": controllers("")}, map[string]any{"@odata.id": adaptersAt + "/2", "Controllers": controllers("N/A")},
+			adaptersAt: body(chassis(map[string]any{"@odata.id": adaptersAt + "/1", "Controllers": controllers("")}, map[string]any{"@odata.id": adaptersAt + "/2", "Controllers": controllers("nil")},
 				map[string]any{"@odata.id": adaptersAt + "/3", "Controllers": controllers(nil)}, map[string]any{"@odata.id": adaptersAt + "/4"}, map[string]any{"@odata.id": adaptersAt + "/5", "Controllers": controllers("0.0.0")},
 				map[string]any{"@odata.id": adaptersAt + "/6", "Controllers": controllers(7)}, map[string]any{"@odata.id": adaptersAt + "/7", "Controllers": "none"})),
 		}, ""},

@@ -171,4 +171,18 @@ func TestInspectionOfNetworkAdapters(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got["interfaces"], want) {
 		t.Errorf("interfaces %v, %v, want %v", got["interfaces"], err, want)
 	}
+	// A board's OpenBMC does not link the chassis of the adapters to the board. Each chassis names its systems; one that names two is
+	// of neither alone.
+	delete(k.at, c+"Tray")
+	k.at["/redfish/v1/Chassis"] = links(c+"Other", c+"Both", c+"Board", c+"IO", c+"gone")
+	k.at[c+"Board"] = map[string]any{"Links": of(systemAt)}
+	k.at[c+"Both"] = map[string]any{"NetworkAdapters": link(c + "IO/NetworkAdapters"), "Links": map[string]any{"ComputerSystems": []any{link(systemAt), link("/redfish/v1/Systems/2")}}}
+	k.at[c+"IO"]["Links"].(map[string]any)["ContainedBy"] = []any{link(c + "gone")} // a list, as Intel's boards write it
+	if got, _, err = inspectionOf(t, k); err != nil || !reflect.DeepEqual(got["interfaces"], want) {
+		t.Errorf("interfaces of chassis that name the system %v, %v, want %v", got["interfaces"], err, want)
+	}
+	delete(k.at, c+"IO")
+	if got, _, err = inspectionOf(t, k); err != nil || !reflect.DeepEqual(got["interfaces"], []any{}) {
+		t.Errorf("interfaces %v, %v, want none: the chassis with adapters is of two systems", got["interfaces"], err)
+	}
 }

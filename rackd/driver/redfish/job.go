@@ -63,6 +63,21 @@ type ref struct {
 	Path string `json:"@odata.id"`
 }
 
+// oneLink is a link to a resource. BMCs of Intel's boards write a list with a link in it.
+type oneLink struct{ ref }
+
+// UnmarshalJSON takes either form.
+func (o *oneLink) UnmarshalJSON(raw []byte) error {
+	var list []ref
+	if json.Unmarshal(raw, &list) != nil {
+		return json.Unmarshal(raw, &o.ref)
+	}
+	if len(list) > 0 {
+		o.ref = list[0]
+	}
+	return nil
+}
+
 // members lists a collection's members.
 func members(c *gofish.APIClient, path string) ([]ref, error) {
 	var all struct{ Members []ref }

@@ -307,6 +307,35 @@ func TestResetBMC(t *testing.T) {
 	}
 }
 
+// Fans are sensors of turns where they are no resources of their own, also in a chassis that the system does not link to.
+func TestSensorsOfAChassisThatNamesTheSystem(t *testing.T) {
+	const bmc, board, other = "/redfish/v1/Chassis/BMC", "/redfish/v1/Chassis/Board", "/redfish/v1/Chassis/Other"
+	m := newModel("Contoso")
+	merge(m.at[systemAt], map[string]any{"Links": map[string]any{"Chassis": []any{link(bmc)}}})
+	of := func(system string) map[string]any { return map[string]any{"ComputerSystems": []any{link(system)}} }
+	m.put(map[string]map[string]any{
+		"/redfish/v1/Chassis":  links(bmc, board, other),
+		bmc:                    {"Id": "BMC", "Links": of(systemAt), "ThermalSubsystem": link(bmc + "/T"), "Sensors": link(bmc + "/Sensors")},
+		bmc + "/T":             {"Fans": link(bmc + "/Fans")},
+		bmc + "/Fans":          links(),
+		bmc + "/Sensors":       links(bmc + "/Sensors/warm"),
+		bmc + "/Sensors/warm":  {"Id": "warm", "ReadingType": "Temperature", "Reading": 41},
+		board:                  {"Id": "Board", "Links": of(systemAt), "Sensors": link(board + "/Sensors")},
+		board + "/Sensors":     links(board + "/Sensors/fan"),
+		board + "/Sensors/fan": {"Id": "fan", "ReadingType": "Rotational", "Reading": 9100, "ReadingUnits": "RPM"},
+		other:                  {"Id": "Other", "Links": of("/redfish/v1/Systems/2"), "Sensors": link(board + "/Sensors")},
+	})
+	r, d := modelRig(t, m)
+	found, err := d.Sensors(t.Context(), r.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(found)
+	if fan := found["Fan"]["fan@Board"]; len(found["Fan"]) != 1 || len(found["Temperature"]) != 1 || fan["reading"] != 9100.0 || fan["reading_units"] != "RPM" {
+		t.Errorf("sensors %s", raw)
+	}
+}
+
 // Sensors are told in Ironic's words, from the resources of before and from the newer ones.
 func TestSensors(t *testing.T) {
 	const chassis = "/redfish/v1/Chassis/1"

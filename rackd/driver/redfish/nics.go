@@ -52,7 +52,7 @@ type chassis struct {
 	NetworkAdapters ref
 	Links           struct {
 		ComputerSystems, Contains []ref
-		ContainedBy               ref
+		ContainedBy               oneLink
 	}
 }
 
@@ -71,16 +71,49 @@ func (v *survey) chassisOf(p parts) ([]ref, error) {
 	return all, err
 }
 
+// naming are the chassis that name a system, and no other one. OpenBMC of some boards links a system to the chassis of its BMC alone, and
+// not to those of its adapters and sensors, which name the system.
+func (v *survey) naming(s *System) (list []ref, err error) {
+	all, err := members(v.c, "/redfish/v1/Chassis")
+	if status(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	for _, at := range all[:min(len(all), mostChassis)] {
+		err = errors.Join(err, items(v, []ref{at}, func(k chassis) {
+			if k.namesOnly(s) {
+				list = append(list, at)
+			}
+		}))
+	}
+	return list, err
+}
+
+// namesOnly reports whether a chassis names that system, and no other one.
+func (k chassis) namesOnly(s *System) bool {
+	of := k.Links.ComputerSystems
+	return len(of) == 1 && samePath(of[0].Path, s.Path)
+}
+
 // adapters reads the functions and ports of the network adapters in the system's chassis, in those that these lie in, and in those
-// that lie in them. A chassis that names other systems only is another machine's.
+// that lie in them; where there are none, in those that name the system alone. A chassis that names other systems only is another
+// machine's.
 func (v *survey) adapters(s *System, p parts) ([]any, error) {
 	list := []any{}
 	todo, err := v.chassisOf(p)
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
-	for len(todo) > 0 && len(seen) < mostChassis {
+	seen, named := map[string]bool{}, false
+	for len(seen) < mostChassis {
+		if len(todo) == 0 && len(list) == 0 && !named {
+			named = true
+			if todo, err = v.naming(s); err != nil {
+				return nil, err
+			}
+		}
+		if len(todo) == 0 {
+			break
+		}
 		at := todo[0]
 		todo = todo[1:]
 		if seen[at.Path] || at.Path == "" {
@@ -93,7 +126,7 @@ func (v *survey) adapters(s *System, p parts) ([]any, error) {
 			if len(of) > 0 && !slices.ContainsFunc(of, func(r ref) bool { return samePath(r.Path, s.Path) }) {
 				return
 			}
-			todo = append(append(todo, k.Links.ContainedBy), k.Links.Contains...)
+			todo = append(append(todo, k.Links.ContainedBy.ref), k.Links.Contains...)
 			failed = each(v, k.NetworkAdapters.Path, func(a adapter) {
 				found, err := v.adapter(a)
 				list, failed = append(list, found...), errors.Join(failed, err)

@@ -116,7 +116,21 @@ func (g *sensing) read(s *System) error {
 	}
 	var failed error
 	err = items(&g.survey, of, func(k sensingChassis) { failed = errors.Join(failed, g.chassis(k)) })
-	return errors.Join(err, failed, g.drives(p, path.Base(s.Path)))
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	if len(g.found[typeFan]) == 0 { // those of some boards are in chassis that the system does not link to
+		others, err := g.naming(s)
+		if err != nil {
+			return err
+		}
+		others = slices.DeleteFunc(others, func(r ref) bool { return slices.ContainsFunc(of, func(o ref) bool { return samePath(o.Path, r.Path) }) })
+		err = items(&g.survey, others, func(k sensingChassis) { failed = errors.Join(failed, g.chassis(k)) })
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	return g.drives(p, path.Base(s.Path))
 }
 
 // chassis reads the sensors of a chassis, in the form in which it has them: that of before is one question for all.

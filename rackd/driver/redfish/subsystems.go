@@ -20,9 +20,11 @@ type sensorReading struct {
 	Status          health
 }
 
-// thermalSubsystem reads the fans of a chassis, and its sensors of temperatures.
+// thermalSubsystem reads the fans of a chassis, and its sensors of temperatures. Where no fan is a resource of its own, sensors of turns
+// tell them.
 func (g *sensing) thermalSubsystem(k sensingChassis) error {
 	var below error
+	fans := 0
 	err := items(&g.survey, there(k.ThermalSubsystem), func(s struct{ Fans ref }) {
 		below = each(&g.survey, s.Fans.Path, func(f struct {
 			ID              string `json:"Id"`
@@ -32,6 +34,7 @@ func (g *sensing) thermalSubsystem(k sensingChassis) error {
 			PhysicalContext any
 			Status          health
 		}) {
+			fans++
 			of := fan{MemberID: f.ID, Name: f.Name, Reading: f.SpeedPercent.SpeedRPM, ReadingUnits: "RPM", SerialNumber: f.SerialNumber, PhysicalContext: f.PhysicalContext, Status: f.Status}
 			if of.Reading == nil {
 				of.Reading, of.ReadingUnits = f.SpeedPercent.Reading, "Percent"
@@ -40,7 +43,11 @@ func (g *sensing) thermalSubsystem(k sensingChassis) error {
 		})
 	})
 	return errors.Join(err, below, each(&g.survey, k.Sensors.Path, func(s sensorReading) {
-		if units, _ := s.ReadingUnits.(string); s.ReadingType == "Temperature" || strings.EqualFold(units, "Cel") {
+		switch units, _ := s.ReadingUnits.(string); {
+		case s.ReadingType == "Rotational" && fans == 0:
+			g.fan(k, fan{MemberID: s.ID, Name: s.Name, Reading: s.Reading, ReadingUnits: s.ReadingUnits, MinReadingRange: s.ReadingRangeMin,
+				MaxReadingRange: s.ReadingRangeMax, PhysicalContext: s.PhysicalContext, Status: s.Status})
+		case s.ReadingType == "Temperature" || strings.EqualFold(units, "Cel"):
 			g.temperature(k, temperature{MemberID: s.ID, Name: s.Name, ReadingCelsius: s.Reading, MinReadingRangeTemp: s.ReadingRangeMin,
 				MaxReadingRangeTemp: s.ReadingRangeMax, PhysicalContext: s.PhysicalContext, Status: s.Status})
 		}
