@@ -85,7 +85,7 @@ func (m Management) clearJobQueue(ctx context.Context, t *driver.Task) (driver.O
 	}
 	if h.Looks++; h.Looks > clears {
 		return driver.Outcome{}, fmt.Errorf("node %s: %s: the iDRAC accepted it, and %s later its queue still holds %s: run reset_idrac, then this step again",
-			t.Node.Label(), doing, clears*look, names(left))
+			t.Node.Label(), doing, clears*look, names(t.Node, left))
 	}
 	return driver.Wait(look), t.Record.SaveHandle(ctx, h)
 }

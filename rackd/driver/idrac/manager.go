@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/redfish"
 )
 
@@ -122,11 +124,14 @@ func openJobs(t *redfish.Turn, m manager) ([]job, error) {
 	return slices.DeleteFunc(list, func(j job) bool { return !j.open() }), err
 }
 
-// names of jobs, for people.
-func names(list []job) string {
+// told is what an iDRAC tells of a job, fit to show: firmware quotes what it was sent, passwords and URLs too.
+func told(n *node.Document, text string) string { return bmc.Clean(bmc.Told(n.DriverInfo, text)) }
+
+// names of a node's jobs, for people.
+func names(n *node.Document, list []job) string {
 	var all []string
 	for _, j := range list[:min(len(list), 8)] {
-		all = append(all, fmt.Sprintf("%s (%s, %s)", j.ID, j.Name, j.JobState))
+		all = append(all, fmt.Sprintf("%s (%s, %s)", told(n, j.ID), told(n, j.Name), told(n, j.JobState)))
 	}
 	return strings.Join(all, ", ")
 }

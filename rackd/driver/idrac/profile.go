@@ -192,7 +192,7 @@ func (m Management) importing(ctx context.Context, t *driver.Task) (driver.Outco
 			return "", err
 		}
 		if left, err := openJobs(turn, k); err != nil || len(left) > 0 {
-			return "", errors.Join(err, queued(left))
+			return "", errors.Join(err, queued(t.Node, left))
 		}
 		order, err := k.profile("ImportSystemConfiguration")
 		if err != nil {

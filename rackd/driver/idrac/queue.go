@@ -14,11 +14,11 @@ import (
 const longestQueue = 30 * time.Minute
 
 // queued says that jobs are in the way; nil without any.
-func queued(left []job) error {
+func queued(n *node.Document, left []job) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("its job queue holds unfinished jobs: %s: it takes one configuration at a time. Let them end, or run the step clear_job_queue", names(left))
+	return fmt.Errorf("its job queue holds unfinished jobs: %s: it takes one configuration at a time. Let them end, or run the step clear_job_queue", names(n, left))
 }
 
 // BIOS is the BIOS interface of machines with an iDRAC.
@@ -52,7 +52,7 @@ func behindQueue(d *redfish.Driver, steps []driver.Step) []driver.Step {
 			case len(left) == 0:
 				return run(ctx, t)
 			case t.Since(t.Entered) > longestQueue:
-				return driver.Outcome{}, fmt.Errorf("node %s: %s: the iDRAC's queue has been busy for %s: %w", t.Node.Label(), s.Name, longestQueue, queued(left))
+				return driver.Outcome{}, fmt.Errorf("node %s: %s: the iDRAC's queue has been busy for %s: %w", t.Node.Label(), s.Name, longestQueue, queued(t.Node, left))
 			}
 			return driver.Wait(look), nil
 		}
@@ -89,6 +89,6 @@ func Jobs() driver.Periodic {
 				return "", err
 			}
 			return fmt.Sprintf("the iDRAC holds unfinished jobs, and no flow of the node waits for them: %s. The next step of BIOS or RAID waits for them, for %s at most. "+
-				"Let them end, restart the machine where they wait for that, or run the step clear_job_queue", names(left), longestQueue), nil
+				"Let them end, restart the machine where they wait for that, or run the step clear_job_queue", names(n, left), longestQueue), nil
 		}}
 }

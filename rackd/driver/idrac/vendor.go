@@ -92,8 +92,16 @@ func (v Vendor) unfinishedJobs(ctx context.Context, n *node.Document) (any, erro
 	}
 	list := []any{}
 	for _, j := range left {
-		list = append(list, map[string]any{"id": j.ID, "name": j.Name, "status": j.JobState, "message": j.Message, "start_time": j.StartTime, "until_time": j.EndTime,
-			"percent_complete": j.PercentComplete})
+		list = append(list, map[string]any{"id": told(n, j.ID), "name": told(n, j.Name), "status": told(n, j.JobState), "message": told(n, j.Message),
+			"start_time": told(n, j.StartTime), "until_time": told(n, j.EndTime), "percent_complete": percent(j.PercentComplete)})
 	}
 	return map[string]any{"unfinished_jobs": list}, nil
+}
+
+// percent is a number that an iDRAC tells; anything else is none.
+func percent(v any) any {
+	if n, is := v.(float64); is {
+		return n
+	}
+	return nil
 }
