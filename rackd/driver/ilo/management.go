@@ -147,6 +147,7 @@ func (m Management) firmwareSteps(n *node.Document) (list []driver.Step) {
 			}
 			part := *t
 			part.Args = map[string]any{"settings": settingsOf(images, urls)}
+			part.Reach = nil // the files are the rack's own by now
 			return run(ctx, &part)
 		}
 		list = append(list, s)

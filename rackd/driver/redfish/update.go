@@ -60,7 +60,24 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	if err := reach(ctx, t, list); err != nil {
+		return driver.Outcome{}, err
+	}
 	return f.carryOut(ctx, t, list)
+}
+
+// reach refuses, before the first order, a file that a BMC is not told to read. An owner or a lessee may name it, and the BMC is in networks
+// that neither is in.
+func reach(ctx context.Context, t *driver.Task, list []update) error {
+	if t.Reach == nil || t.Record.Handle() != nil {
+		return nil
+	}
+	for i, u := range list {
+		if err := t.Reach(ctx, u.URL); err != nil {
+			return fmt.Errorf("node %s: firmware update %d: the BMC is not told to read %s: its %w: %w", t.Node.Label(), i+1, u.shown, err, driver.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // carryOut brings the updates of a list forward, one after the other.
