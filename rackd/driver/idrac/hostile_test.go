@@ -12,8 +12,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/redfish/redfishtest"
 )
 
-// Firmware quotes what it was sent, and a hostile one says what it likes. No name of a job shows the password, a URL's credentials, a line
-// of its own or a text without an end: not in the history of an idle node, not in a step's error, not in the answer of a vendor method.
+// Firmware quotes what it was sent, and a hostile one says what it likes. No name of a job shows the password or a URL's credentials. None
+// has a line of its own, or has no end. That is so in the history of an idle node, a step's error and the answer of a vendor method.
 func TestWhatJobsAreNamedShowsNoSecret(t *testing.T) {
 	const inURL = "hunter2"
 	d, m := newDouble(t), management(t, redfish.Options{}, nil)
