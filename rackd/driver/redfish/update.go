@@ -66,8 +66,8 @@ func (f Firmware) update(ctx context.Context, t *driver.Task) (driver.Outcome, e
 	return f.carryOut(ctx, t, list)
 }
 
-// reach refuses, before the first order, a file that a BMC is not told to read. An owner or a lessee may name it. The BMC is in networks that
-// neither is in.
+// reach refuses, before the first order, a file that a BMC is not told to read. An owner or a lessee may name it. The BMC is in networks
+// that neither is in.
 func reach(ctx context.Context, t *driver.Task, list []update) error {
 	if t.Reach == nil || t.Record.Handle() != nil {
 		return nil
