@@ -156,6 +156,13 @@ func TestWhoOpensAConsole(t *testing.T) {
 			t.Errorf("a page of %s: %v, want %d", origin, resp, status)
 		}
 	}
+	for _, header := range [][2]string{{"X-Forwarded-Host", "evil.example"}, {"Forwarded", "host=evil.example;proto=https"}} { // no trusted proxy says so
+		for _, origin := range []string{"http://evil.example", "https://evil.example"} {
+			if _, resp, _ := session(t, server, owner, "Origin", origin, header[0], header[1]); resp == nil || resp.StatusCode != http.StatusForbidden {
+				t.Errorf("a page of %s with %s: %v", origin, header, resp)
+			}
+		}
+	}
 	b.wantAs(http.StatusUpgradeRequired, owner, "GET", "/v1/nodes/"+nodeID+"/states/console/stream", "")
 	b.observe(nodeID, func(n *store.Node) { n.ConsoleEnabled = false })
 	for _, part := range []string{"stream", "log"} {

@@ -60,8 +60,15 @@ func TestPasswordsOfProxiesAreMaskedAndKept(t *testing.T) {
 		t.Error("the log has it")
 	}
 
+	// In a list it could not be told from others, as no secret can. An error repeats none.
+	for _, field := range []string{"http_proxy", "proxies"} {
+		a := b.want(400, "PATCH", n, "1.115", `[{"op":"add","path":"/driver_info/`+field+`","value":["a",["`+at+`"]]}]`)
+		if !strings.Contains(a.fault(t), "in a list") || strings.Contains(a.body, "hunter2") {
+			t.Errorf("%s: %s", field, a.body)
+		}
+	}
 	const template = "/v1/deploy_templates/CUSTOM_T"
-	steps := `[{"interface":"raid","step":"x","priority":10,"args":{"deep":[{"proxy":"` + at + `"}]}}]`
+	steps := `[{"interface":"raid","step":"x","priority":10,"args":{"deep":[{"proxy":"` + at + `"}],"proxies":["` + at + `"]}}]`
 	answers := []answer{b.want(201, "POST", "/v1/deploy_templates", "1.115", `{"name":"CUSTOM_T","steps":`+steps+`}`),
 		b.want(200, "PATCH", template, "1.115", `[{"op":"replace","path":"/steps","value":`+strings.ReplaceAll(steps, at, shown)+`}]`)}
 	for _, a := range answers {

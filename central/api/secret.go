@@ -40,10 +40,10 @@ var (
 // mask returns m with every secret hidden, however deep it lies, and with the password in each address of a proxy; m itself stays as it
 // is.
 func mask(m map[string]any) map[string]any {
-	if !holdsSecret(m) {
+	if !holdsSecret("", m) {
 		return m
 	}
-	out, _ := maskValue(m).(map[string]any)
+	out, _ := maskValue("", m).(map[string]any)
 	return out
 }
 
@@ -60,26 +60,25 @@ func maskInstance(m map[string]any) map[string]any {
 	return out
 }
 
-func maskValue(v any) any {
+// maskValue masks what is in a field of that name. The members of a list have the list's.
+func maskValue(name string, v any) any {
 	switch v := v.(type) {
+	case string:
+		return seal.MaskProxy(name, v, hidden)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			text, isText := inner.(string)
-			switch {
-			case isSecret(key) && inner != nil:
+			if isSecret(key) && inner != nil {
 				out[key] = hidden
-			case isText:
-				out[key] = seal.MaskProxy(key, text, hidden)
-			default:
-				out[key] = maskValue(inner)
+			} else {
+				out[key] = maskValue(key, inner)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = maskValue(inner)
+			out[i] = maskValue(name, inner)
 		}
 		return out
 	}
@@ -117,7 +116,7 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 			}
 			out[key] = inner
 		case []any:
-			if isSecret(key) || holdsSecret(v) {
+			if isSecret(key) || holdsSecret(key, v) {
 				return nil, wire.Invalid("%s contains a secret in a list; a secret must be a field of its own", at)
 			}
 		case json.Number:
@@ -184,7 +183,7 @@ func cleanProxies(at, key string, v, before any) (any, error) {
 			if i < len(was) {
 				one = was[i]
 			}
-			if out[i], err = cleanProxies(fmt.Sprintf("%s/%d", at, i), "", v[i], one); err != nil {
+			if out[i], err = cleanProxies(fmt.Sprintf("%s/%d", at, i), key, v[i], one); err != nil {
 				return nil, err
 			}
 		}
@@ -193,19 +192,18 @@ func cleanProxies(at, key string, v, before any) (any, error) {
 	return v, nil
 }
 
-func holdsSecret(v any) bool {
+// holdsSecret reports whether a field of that name holds something to mask.
+func holdsSecret(name string, v any) bool {
 	switch v := v.(type) {
+	case string:
+		_, password, _ := seal.ProxyPassword(name, v)
+		return password != ""
 	case []any:
-		return slices.ContainsFunc(v, holdsSecret)
+		return slices.ContainsFunc(v, func(inner any) bool { return holdsSecret(name, inner) })
 	case map[string]any:
 		for key, inner := range v {
-			if isSecret(key) && inner != nil || holdsSecret(inner) {
+			if isSecret(key) && inner != nil || holdsSecret(key, inner) {
 				return true
-			}
-			if text, isText := inner.(string); isText {
-				if _, password, _ := seal.ProxyPassword(key, text); password != "" {
-					return true
-				}
 			}
 		}
 	}

@@ -9,6 +9,10 @@ func TestMaskProxy(t *testing.T) {
 		{"HTTPS_PROXY", "user:pass@proxy:3128", "user:*@proxy:3128"},
 		{"proxy", "http://:pass@proxy", "http://:*@proxy"},
 		{"proxy", "http://user:a/b?c#d@e:f@proxy", "http://user:*@proxy"}, // no URL, and no less a password
+		{"proxy", "HTTPS://user:pass@proxy", "HTTPS://user:*@proxy"},
+		{"proxy", "user:pa://ss@proxy:3128", "user:*@proxy:3128"},
+		{"proxy", "user://pass@proxy:3128", "user:*@proxy:3128"},
+		{"Proxies", "http://user:pass@proxy", "http://user:*@proxy"},
 		{"proxy", "http://user@proxy:3128", "http://user@proxy:3128"},
 		{"proxy", "http://user:@proxy:3128", "http://user:@proxy:3128"},
 		{"proxy", "http://proxy:3128", "http://proxy:3128"},

@@ -39,8 +39,15 @@ func masked(name string, v any) any {
 	if seal.IsSecret(name) && v != nil {
 		return "******"
 	}
-	if text, isText := v.(string); isText {
-		return seal.MaskProxy(name, text, "******")
+	switch v := v.(type) {
+	case string:
+		return seal.MaskProxy(name, v, "******")
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = masked(name, v[i])
+		}
+		return list
 	}
 	return v
 }
