@@ -20,19 +20,21 @@ func TestALoginThatIsGivenUpLeavesNoSession(t *testing.T) {
 	r := newRig(t, "s3cret-pass")
 	d, n := newDriver(t, Options{}), r.node("s3cret-pass", nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	closed := make(chan struct{}, 4)
+	closed, gaveUp := make(chan struct{}, 4), make(chan struct{})
 	r.set(func() {
 		r.after = func(q request) {
 			switch {
 			case q.NetFn == netFnApp && q.Command == 0x3B: // the privilege: the session is open
 				cancel()
-				time.Sleep(20 * time.Millisecond)
+				<-gaveUp // an answer in time would end the login, and the pool would keep its session
 			case q.NetFn == netFnApp && q.Command == 0x3C:
 				closed <- struct{}{}
 			}
 		}
 	})
-	if _, err := d.PowerState(ctx, n); err == nil {
+	_, err := d.PowerState(ctx, n)
+	close(gaveUp)
+	if err == nil {
 		t.Fatal("no error")
 	}
 	select {
