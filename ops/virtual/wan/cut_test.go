@@ -135,7 +135,6 @@ func (f *fleet) until(what string, within time.Duration, holds func() bool) time
 // accepts requests for it, says since when it is away, and serves the others. When
 // the link is back all goes on by itself, once and in order.
 func TestLinkDown(t *testing.T) {
-	t.Parallel()
 	for name, breakLink := range map[string]func(*sitetest.Link){"refused": (*sitetest.Link).Cut, "silent": (*sitetest.Link).Silence} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,6 @@ import (
 // A site that loses its whole bus while its link is down gets it back: what central
 // makes anew, its rackds find, and what was asked for meanwhile is done.
 func TestSiteLosesItsBusWhileAway(t *testing.T) {
-	t.Parallel()
 	f := start(t)
 	idle := f.node("east", "idle", nil)
 	east := f.Sites["east"]
