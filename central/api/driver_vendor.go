@@ -95,7 +95,8 @@ func asksForScript(r *http.Request, parts []string) bool {
 // bootScript answers a machine that asks what to boot: by the node's UUID, or by the
 // address of one of its ports, which a script of iPXE fills in. The node's own rackd
 // writes it: the whole script for an address that DHCP gave the machine, else the way to
-// the rackds' own scripts, for the caller may be anybody.
+// the rackds' own scripts, for the caller may be anybody. The node may have another driver
+// than the path: a DHCP server has one script for all machines, which names one.
 func (s *Server) bootScript(r *Request) (Reply, error) {
 	if err := r.Query.Allow("node_uuid", "port_address"); err != nil {
 		return Reply{}, err
@@ -103,19 +104,16 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 	if r.Query.Has("node_uuid") == r.Query.Has("port_address") {
 		return Reply{}, wire.Invalid("Name the machine by either node_uuid or port_address")
 	}
-	d, err := s.driver(r, unknownDriver)
-	if err != nil {
+	if _, err := s.driver(r, unknownDriver); err != nil {
 		return Reply{}, err
 	}
 	n, err := s.nodeThatBoots(r)
 	if err != nil {
 		return Reply{}, err
 	}
-	if n == nil || n.Driver != d.name {
-		s.warnOfNoNode(r, d.name)
-		script := fmt.Sprintf("#!ipxe\necho\necho Ironyard: nothing to boot.\necho Reason: no node of driver %s has that UUID or a port with that address: enrol the machine and create its port first.\n"+
-			"echo Starting again in 30 s.\nsleep 30\nreboot\n", d.name)
-		return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil
+	if n == nil {
+		s.warnOfNoNode(r)
+		return Reply{Status: http.StatusOK, Body: []byte(noNode), ContentType: plainText}, nil
 	}
 	var script string
 	if err := s.ask(r, n, ask.GetBootScript, ask.BootScript{Address: strings.ToLower(r.Query["port_address"]), From: r.peer()}, &script); err != nil {
@@ -124,9 +122,13 @@ func (s *Server) bootScript(r *Request) (Reply, error) {
 	return Reply{Status: http.StatusOK, Body: []byte(script), ContentType: plainText}, nil
 }
 
-// warnOfNoNode tells operators of a machine that asks what to boot and is no node of that driver. Its console is told too. Anybody may ask,
+// noNode is the script of a machine that is no node.
+const noNode = "#!ipxe\necho\necho Ironyard: nothing to boot.\necho Reason: no node has that UUID or a port with that address: enrol the machine and create its port first.\n" +
+	"echo Starting again in 30 s.\nsleep 30\nreboot\n"
+
+// warnOfNoNode tells operators of a machine that asks what to boot and is no node. Its console is told too. Anybody may ask,
 // so it takes a line of strangers.
-func (s *Server) warnOfNoNode(r *Request, driver string) {
+func (s *Server) warnOfNoNode(r *Request) {
 	if !s.strangers.MayLog(r.stranger.from) {
 		return
 	}
@@ -134,8 +136,8 @@ func (s *Server) warnOfNoNode(r *Request, driver string) {
 	if r.Query.Has("node_uuid") {
 		name = "uuid"
 	}
-	s.Log.Warn("boot script for a machine that is no node", "request_id", r.ID, "driver", driver, name, r.Query["node_uuid"]+r.Query["port_address"], "from", r.peer(),
-		"todo", "if it is to be deployed: enrol it with this driver and create its port")
+	s.Log.Warn("boot script for a machine that is no node", "request_id", r.ID, name, r.Query["node_uuid"]+r.Query["port_address"], "from", r.peer(),
+		"todo", "if it is to be deployed: enrol it and create its port")
 }
 
 // nodeThatBoots finds the node that a machine names; nil for none.

@@ -363,17 +363,18 @@ func TestBootScript(t *testing.T) {
 	b.addNode()
 	b.addPort("aaaaaaaa-2222-4333-8444-555555555555", "aa:bb:cc:dd:ee:01", "")
 	b.ask[ask.GetBootScript] = `"#!ipxe\nexit 1\n"`
-	const path = "/v1/drivers/fake-hardware/vendor_passthru"
-	for _, query := range []string{"/ipxe_config?node_uuid=" + nodeID, "/ipxe_config?port_address=AA:BB:CC:DD:EE:01", "?method=ipxe_config&port_address=aa-bb-cc-dd-ee-01"} {
-		a := b.want(200, "GET", path+query, "", "")
+	const path, other = "/v1/drivers/fake-hardware/vendor_passthru", "/v1/drivers/redfish/vendor_passthru"
+	// One script of a DHCP server is for machines of all drivers.
+	for _, query := range []string{path + "/ipxe_config?node_uuid=" + nodeID, path + "/ipxe_config?port_address=AA:BB:CC:DD:EE:01", path + "?method=ipxe_config&port_address=aa-bb-cc-dd-ee-01",
+		other + "/ipxe_config?node_uuid=" + nodeID, other + "/ipxe_config?port_address=aa:bb:cc:dd:ee:01", other + "?method=ipxe_config&port_address=aa:bb:cc:dd:ee:01"} {
+		a := b.want(200, "GET", query, "", "")
 		if a.body != "#!ipxe\nexit 1\n" || a.Header.Get("Content-Type") != plainText {
 			t.Errorf("%s: %q as %q", query, a.body, a.Header.Get("Content-Type"))
 		}
 	}
 	// A machine that is no node is told so on its console.
-	for query, driver := range map[string]string{path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09": "fake-hardware",
-		"/v1/drivers/redfish/vendor_passthru/ipxe_config?node_uuid=" + nodeID: "redfish"} {
-		if a := b.want(200, "GET", query, "", ""); !strings.HasPrefix(a.body, "#!ipxe\n") || !strings.Contains(a.body, "echo Reason: no node of driver "+driver) {
+	for _, query := range []string{path + "/ipxe_config?port_address=aa:bb:cc:dd:ee:09", other + "/ipxe_config?node_uuid=aaaaaaaa-2222-4333-8444-555555555555"} {
+		if a := b.want(200, "GET", query, "", ""); !strings.HasPrefix(a.body, "#!ipxe\n") || !strings.Contains(a.body, "echo Reason: no node has that UUID or a port with that address") {
 			t.Errorf("%s: %q", query, a.body)
 		}
 	}
