@@ -153,3 +153,19 @@ func TestWhatAProgramCannotHoldIsRefused(t *testing.T) {
 		t.Errorf("a rescue with its program: %v", err)
 	}
 }
+
+// A node that asks for no boot mode keeps its machine's. One in BIOS mode is told of no boot by HTTP, which it would never do.
+func TestAMachineInBIOSModeIsNotToldOfHTTP(t *testing.T) {
+	for name, boot := range map[string]driver.Boot{"http": HTTP(both), "http-ipxe": HTTPIPXE()} {
+		r := drivertest.NewRig()
+		k := r.Task(boot)
+		r.Mode, k.Node.Properties = "bios", nil
+		if err := boot.Validate(k.Node); err != nil {
+			t.Fatalf("%s: nothing is known of the machine yet: %v", name, err)
+		}
+		err := boot.PrepareRamdisk(t.Context(), k)
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "its boot mode is bios") || len(r.Log) > 0 {
+			t.Errorf("%s: %v, writes %q", name, err, r.Log)
+		}
+	}
+}

@@ -99,8 +99,8 @@ func (i Interface) Validate(n *node.Document) error {
 	if err := ownramdisk.Validate(n, files, ""); err != nil {
 		return err
 	}
-	if i.byHTTP && n.BootMode() != "uefi" {
-		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware boots by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	if err := i.checkMode(n); err != nil {
+		return err
 	}
 	if i.programs {
 		if err := i.validateProgram(n); err != nil {
@@ -114,6 +114,14 @@ func (i Interface) Validate(n *node.Document) error {
 	}
 	return fmt.Errorf("node %s has %d ports, none of them with pxe_enabled: create a port for the MAC address that boots from the network: %w",
 		n.Label(), len(n.Ports), driver.ErrInvalid)
+}
+
+// checkMode refuses a boot by HTTP for a machine in BIOS mode.
+func (i Interface) checkMode(n *node.Document) error {
+	if i.byHTTP && n.BootMode() != "uefi" {
+		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware boots by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	}
+	return nil
 }
 
 // ValidateRescue checks the URLs of a node's own kernel and ramdisk for rescues, and that the rack has some for a node that names none.
@@ -177,6 +185,9 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := driver.SetBootMode(ctx, t); err != nil {
+		return err
+	}
+	if err := i.checkMode(t.Node); err != nil { // of a node that asks for no mode the machine's counts, which is known now
 		return err
 	}
 	return i.setNetwork(ctx, t, false)
