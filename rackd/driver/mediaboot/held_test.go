@@ -2,8 +2,10 @@ package mediaboot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/ask"
@@ -119,5 +121,26 @@ func TestWhatFirmwareLoadsOfARackdIsHeld(t *testing.T) {
 				t.Errorf("%v, the BMC was told %q, want %q", err, l.sets, c.sets)
 			}
 		})
+	}
+}
+
+// inMode is a machine in a boot mode.
+type inMode struct {
+	*loading
+	mode string
+}
+
+func (m inMode) BootMode(context.Context, *node.Document) (string, error) { return m.mode, nil }
+
+// A node that asks for no boot mode keeps its machine's. Firmware in BIOS mode is told of no image by HTTP, which it would never load.
+func TestFirmwareInBIOSModeIsToldOfNoImage(t *testing.T) {
+	for mode, refused := range map[string]bool{"bios": true, "uefi": false} {
+		_, k, l, _ := loadingTask(t, nil)
+		managedBy(t, k, inMode{l, mode})
+		k.Node.Properties = nil
+		err := HTTPBoot(fine).PrepareRamdisk(t.Context(), k)
+		if (err != nil) != refused || refused && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "its boot mode is bios")) || (len(l.sets) == 0) != refused {
+			t.Errorf("%s: %v, sets %q", mode, err, l.sets)
+		}
 	}
 }

@@ -124,8 +124,8 @@ func (i Interface) Validate(n *node.Document) error {
 	if err := i.checkHTTPS(n); err != nil {
 		return err
 	}
-	if i.by == byHTTP && n.BootMode() != "uefi" {
-		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	if err := i.checkMode(n); err != nil {
+		return err
 	}
 	if text := n.DriverString(ownramdisk.ImageField); text != "" {
 		if err := check(n, "driver_info "+ownramdisk.ImageField, text); err != nil || !removable(n) {
@@ -147,6 +147,14 @@ func (i Interface) Validate(n *node.Document) error {
 		return err
 	}
 	return errors.Join(ownramdisk.Validate(n, i.rack, unreadable, "tftp"), checkNetwork(n))
+}
+
+// checkMode refuses an image by HTTP for a machine in BIOS mode.
+func (i Interface) checkMode(n *node.Document) error {
+	if i.by == byHTTP && n.BootMode() != "uefi" {
+		return fmt.Errorf("node %s: its boot mode is %s, and only UEFI firmware loads an image by HTTP: %w", n.Label(), n.BootMode(), driver.ErrInvalid)
+	}
+	return nil
 }
 
 // unreadable is why a ramdisk's files may not be of some schemes.
@@ -257,6 +265,9 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 	}
 	t.Facts[driver.FactBoot] = driver.BootRamdisk
 	if err := driver.SetBootMode(ctx, t); err != nil {
+		return err
+	}
+	if err := i.checkMode(t.Node); err != nil { // of a node that asks for no mode the machine's counts, which is known now
 		return err
 	}
 	if i.by == byHTTP {
