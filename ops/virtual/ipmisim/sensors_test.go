@@ -14,7 +14,7 @@ import (
 )
 
 // sensing are commands of the simulator for a machine with sensors. One voltage is beyond a threshold, the scale of a current has an
-// offset, and the chassis is open. Three records have no readings.
+// offset, two are of laws that are not linear, and the chassis is open. Three records have no readings.
 func sensing() string {
 	var b strings.Builder
 	record := func(raw []byte) {
@@ -24,12 +24,13 @@ func sensing() string {
 		}
 		b.WriteString("\n")
 	}
+	law := types.LinearizationFunc_Linear
 	full := func(number uint8, kind types.SensorType, unit types.SensorUnitType, format types.SensorAnalogUnitFormat, f types.ReadingFactors, name string, value int) {
 		var mask types.Mask
 		mask.ParseReading(0x3F3F)
 		f.Tolerance = 1
 		record((&types.SDRFull{GeneratorID: 0x20, SensorNumber: types.SensorNumber(number), SensorEntityID: 3, SensorEntityInstance: 1, SensorType: kind, SensorEventReadingType: 1,
-			Mask: mask, SensorUnit: types.SensorUnit{AnalogDataFormat: format, BaseUnit: unit}, ReadingFactors: f,
+			Mask: mask, SensorUnit: types.SensorUnit{AnalogDataFormat: format, BaseUnit: unit}, ReadingFactors: f, LinearizationFunc: law,
 			NominalReadingSpecified: true, NormalMaxSpecified: true, NormalMinSpecified: true, NominalReadingRaw: 50, NormalMaxRaw: 69, NormalMinRaw: 11, SensorMaxReadingRaw: 0xFF,
 			UNR_Raw: 95, UCR_Raw: 90, UNC_Raw: 85, LNR_Raw: 1, LCR_Raw: 3, LNC_Raw: 8, PositiveHysteresisRaw: 1, NegativeHysteresisRaw: 2,
 			IDStringTypeLength: types.TypeLength(0xC0 | len(name)), IDStringBytes: []byte(name)}).Pack(0))
@@ -40,6 +41,10 @@ func sensing() string {
 	b.WriteString("sensor_set_bit 0x20 0 2 3 1 0\n")
 	full(3, types.SensorTypeFan, 18, types.SensorAnalogUnitFormat_Unsigned, types.ReadingFactors{M: 100}, "Fan 1", 42)
 	full(4, types.SensorTypeCurrent, 5, types.SensorAnalogUnitFormat_Unsigned, types.ReadingFactors{M: 2, B: 3, B_Exp: 1, R_Exp: -1}, "Current 1", 17)
+	law = types.LinearizationFunc_EXP10
+	full(7, types.SensorTypeFan, 18, types.SensorAnalogUnitFormat_Unsigned, types.ReadingFactors{M: 1, R_Exp: -1}, "Fan 2", 25)
+	law = types.LinearizationFunc_SQR
+	full(8, types.SensorTypeVoltage, 4, types.SensorAnalogUnitFormat_Unsigned, types.ReadingFactors{M: 3, R_Exp: -1}, "Square", 7)
 	compact := &types.SDRCompact{GeneratorID: 0x20, SensorNumber: 5, SensorEntityID: 7, SensorEntityInstance: 1, SensorType: types.SensorTypePhysicalSecurity,
 		SensorEventReadingType: 0x6F, IDStringTypeLength: 0xC9, IDStringBytes: []byte("Intrusion")}
 	compact.SensorUnit.AnalogDataFormat = types.SensorAnalogUnitFormat_NotAnalog
@@ -123,8 +128,8 @@ func TestSensors(t *testing.T) {
 			}
 		}
 	}
-	if seen != 5 {
-		t.Errorf("ipmitool shows %d sensors, want 5", seen)
+	if seen != 7 {
+		t.Errorf("ipmitool shows %d sensors, want 7", seen)
 	}
 	for name, value := range map[string]string{"Upper critical": "90.000", "Lower non-critical": "8.000"} {
 		if is := got["Temperature"]["CPU Temp (0x1)"][name]; is != value {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	sensors "github.com/bougou/go-ipmi/pkg/command/sensor"
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -17,6 +18,7 @@ import (
 const (
 	netFnSensor      = 0x04
 	cmdSensorReading = 0x2D
+	cmdSensorFactors = 0x23
 )
 
 // sensor is a sensor that has readings, out of a full or a compact record (sections 43.1, 43.2).
@@ -124,6 +126,15 @@ func (c *conn) sense(s sensor, found map[string]map[string]driver.Sensor) error 
 	if len(data) < 2 {
 		return nil
 	}
+	if s.curved() && data[1]&(scans|pends) == scans {
+		f, err := c.factors(r, data[0])
+		if f == nil {
+			return err
+		}
+		here := *s.full
+		here.ReadingFactors = f.ReadingFactors
+		s.full = &here
+	}
 	kind, _, _ := strings.Cut(s.kind.String(), " ")
 	if found[kind] == nil {
 		found[kind] = map[string]driver.Sensor{}
@@ -135,11 +146,34 @@ func (c *conn) sense(s sensor, found map[string]map[string]driver.Sensor) error 
 
 const addressBMC = 0x20
 
+// Bits of the second byte of a reading (section 35.14): scanning is on, and the first reading is not there yet.
+const scans, pends = 0x40, 0x20
+
+// curved reports whether the sensor's record has no factors that count: the controller tells those of each reading (section 36.2).
+func (s sensor) curved() bool { return s.full != nil && s.full.LinearizationFunc.IsNonLinear() }
+
+// factors asks for the factors at a reading, on the way of the request that has read it. They are nil where the controller tells none:
+// the sensor is then left out, since no value of it is known.
+func (c *conn) factors(r lan.Request, reading uint8) (*sensors.GetSensorReadingFactorsResponse, error) {
+	r.Command, r.Data = cmdSensorFactors, []byte{r.Data[0], reading}
+	data, err := c.askVia(r)
+	if codeOf(err) != 0 && !busy(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &sensors.GetSensorReadingFactorsResponse{}
+	if f.Unpack(data) != nil {
+		return nil, nil
+	}
+	return f, nil
+}
+
 // told is what a sensor tells, in ipmitool's words.
 func (s sensor) told(id string, data []byte) driver.Sensor {
 	threshold := s.readingType.IsThreshold()
-	// Section 35.14: scanning is off, or the first reading is not there yet.
-	off, pending := data[1]&0x40 == 0, data[1]&0x20 != 0
+	off, pending := data[1]&scans == 0, data[1]&pends != 0
 	var states uint16
 	if len(data) > 2 {
 		states = uint16(data[2])
@@ -162,7 +196,7 @@ func (s sensor) told(id string, data []byte) driver.Sensor {
 	case pending:
 		out["Sensor Reading"] = "No Reading"
 	case s.full != nil:
-		out["Sensor Reading"] = strings.TrimSpace(fmt.Sprintf("%s (+/- %s) %s", shortly(s.value(data[0])), shortly(s.span(s.full.Tolerance)/2), s.unit))
+		out["Sensor Reading"] = strings.TrimSpace(fmt.Sprintf("%s (+/- %s) %s", shortly(s.value(data[0])), shortly(s.span(float64(s.full.Tolerance)/2)), s.unit))
 	default:
 		out["Sensor Reading"] = fmt.Sprintf("%xh", data[0])
 	}
@@ -212,7 +246,7 @@ func (s sensor) states(asserted uint16) string {
 // limits adds what the record says of a sensor's usual values and thresholds.
 func (s sensor) limits(out driver.Sensor) {
 	f := s.full
-	if f == nil {
+	if f == nil || s.curved() { // each raw value of a curve has factors of its own
 		return
 	}
 	set := func(name string, there bool, raw uint8) {
@@ -235,19 +269,30 @@ func (s sensor) limits(out driver.Sensor) {
 	set("Lower non-critical", m.LNC.Readable, f.LNC_Raw)
 	for name, raw := range map[string]uint8{"Positive Hysteresis": s.above, "Negative Hysteresis": s.below} {
 		if out[name] = "Unspecified"; raw != 0 && raw != 0xFF {
-			out[name] = fmt.Sprintf("%.3f", s.span(raw))
+			out[name] = fmt.Sprintf("%.3f", s.span(float64(raw)))
 		}
 	}
 }
 
 // value converts a raw reading: L((M·x + B·10^K1)·10^K2) (section 36.3).
 func (s sensor) value(raw uint8) float64 {
-	return types.ConvertReading(raw, s.unit.AnalogDataFormat, s.full.ReadingFactors, s.full.LinearizationFunc)
+	return s.bent(types.ConvertReading(raw, s.unit.AnalogDataFormat, s.full.ReadingFactors, types.LinearizationFunc_Linear))
 }
 
-// span converts a distance in raw counts, to which B adds nothing.
-func (s sensor) span(raw uint8) float64 {
-	return math.Abs(float64(s.full.M) * float64(raw) * math.Pow10(int(s.full.R_Exp)))
+// span converts a distance in raw counts, to which B adds nothing (section 36.4).
+func (s sensor) span(raw float64) float64 {
+	if d := math.Abs(s.bent(float64(s.full.M) * raw * math.Pow10(int(s.full.R_Exp)))); !math.IsInf(d, 0) && !math.IsNaN(d) {
+		return d
+	}
+	return 0
+}
+
+// bent applies the record's L. The library cuts the fraction off the exponent of 10.
+func (s sensor) bent(y float64) float64 {
+	if s.full.LinearizationFunc == types.LinearizationFunc_EXP10 {
+		return math.Pow(10, y)
+	}
+	return s.full.LinearizationFunc.Apply(y)
 }
 
 // shortly writes a number without decimals where it has none.

@@ -122,6 +122,39 @@ func TestRepositoryWithoutEnd(t *testing.T) {
 	}
 }
 
+// A record of a sensor that follows no law has no factors: the controller tells those of each reading. One that tells none is left out.
+func TestFactorsOfAReading(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "s3cret-pass")
+	curved := func(number uint8) []byte {
+		return (&types.SDRFull{GeneratorID: 0x20, SensorNumber: types.SensorNumber(number), SensorType: types.SensorTypeTemperature, SensorEventReadingType: 1, LinearizationFunc: types.LinearizationFunc_NonLinear,
+			SensorUnit: types.SensorUnit{BaseUnit: 1}, ReadingFactors: types.ReadingFactors{M: 1}, NominalReadingSpecified: true, NominalReadingRaw: 9, IDStringTypeLength: 0xC4, IDStringBytes: []byte("Bent")}).Pack(0)
+	}
+	repository(r, [][]byte{curved(1), curved(2)}, func(id uint16) uint16 {
+		if id == 1 {
+			return lastRecord
+		}
+		return id + 1
+	}, func(byte) types.CompletionCode { return 0 })
+	r.set(func() {
+		usual := r.answer
+		r.answer = func(q request) ([]byte, types.CompletionCode, bool) {
+			if q.NetFn != netFnSensor || q.Command != cmdSensorFactors {
+				return usual(q)
+			}
+			if q.Data[0] != 1 || q.Data[1] != 40 {
+				return nil, 0xCB, true
+			}
+			return []byte{41, 3, 0, 5, 0, 0, 0xF0}, 0, true // M 3, B 5, K2 -1
+		}
+	})
+	found, err := newDriver(t, Options{}).Sensors(t.Context(), r.node("s3cret-pass", nil))
+	bent := found["Temperature"]["Bent (0x1)"]
+	if err != nil || len(found["Temperature"]) != 1 || bent["Sensor Reading"] != "12.500 (+/- 0) degrees C" || bent["Nominal Reading"] != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 // One record may stand for several sensors.
 func TestSharedRecord(t *testing.T) {
 	k := &types.SDRCompact{GeneratorID: 0x20, SensorNumber: 8, SensorType: types.SensorTypeProcessor, SensorEventReadingType: 0x6F, ShareCount: 3, IDStringInstanceModifierOffset: 1,
