@@ -140,3 +140,33 @@ func TestSensors(t *testing.T) {
 		t.Errorf("States Asserted is %v", is)
 	}
 }
+
+// A controller behind the BMC has records of its own sensors, no repository, and no reservation, since its sensors are always the same.
+// ipmitool gives up there.
+func TestSensorsOfAControllerBehind(t *testing.T) {
+	needs(t, "ipmi_sim")
+	probe, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := probe.LocalAddr().(*net.UDPAddr).AddrPort()
+	probe.Close()
+	var b strings.Builder
+	b.WriteString("mc_add 0x30 0 has-device-sdrs 0x23 9 8 0x01 0x1234 0xf02\nmc_enable 0x30\ndevice_sdr_add 0x30 0") // 0x01: it has sensors
+	for _, v := range (&types.SDRFull{GeneratorID: 0x30, SensorNumber: 1, SensorEntityID: 3, SensorEntityInstance: 1, SensorType: types.SensorTypeTemperature, SensorEventReadingType: 1,
+		SensorUnit: types.SensorUnit{BaseUnit: 1}, ReadingFactors: types.ReadingFactors{M: 1}, SensorMaxReadingRaw: 0xFF, IDStringTypeLength: 0xC5, IDStringBytes: []byte("Riser")}).Pack(0) {
+		fmt.Fprintf(&b, " 0x%02x", v)
+	}
+	b.WriteString("\nsensor_add 0x30 0 1 1 1\nsensor_set_event_support 0x30 0 1 enable scanning per-state 111111111111111 111111111111111 000000000000000 000000000000000\nsensor_set_value 0x30 0 1 33 0\n")
+	sim, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "sim"), Address: at, Emulation: b.String(), Users: []User{{"admin", "s3cret-pass", "admin"}}}, &computer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sim.Stop() }()
+	behind := nodeAt(at.Port(), "s3cret-pass", map[string]any{"ipmi_bridging": "single", "ipmi_target_channel": "0", "ipmi_target_address": "0x30"})
+	got, err := newDriver(t).Sensors(t.Context(), behind)
+	is, _ := got["Temperature"]["Riser (0x1)"]["Sensor Reading"].(string)
+	if err != nil || is != "33 (+/- 0) degrees C" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
