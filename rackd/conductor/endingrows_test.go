@@ -300,6 +300,9 @@ history, and the tear-down follows. A BMC that says for two hours that it works 
 Beside a flow whose BMC is at work, requests for power and adjustments (boot device, boot mode, vendor methods, media, NMI) are refused, and
 say so. Consoles are not refused.
 
+A boot device that a request has set for all starts stays so until a flow sets another for the instance. A ramdisk's device for one start may take its
+place at the BMC; after the flow the boot-order guard sets it again ([monitoring.md](monitoring.md#boot-order)).
+
 ## Restarts that a step needs
 
 | the step | what follows |
