@@ -97,9 +97,9 @@ func (d *Driver) BootDevice(ctx context.Context, n *node.Document) (found ask.Bo
 		if err != nil {
 			return err
 		}
-		if always := d.forced.Of(n); c.force && always.Device != "" && !always.Once {
-			persistent := true
-			found = ask.BootDevice{Device: string(always.Device), Persistent: &persistent}
+		if always := d.forced.Of(n); c.force && always.before() != "" {
+			persistent := !always.Once
+			found = ask.BootDevice{Device: string(always.before()), Persistent: &persistent}
 			return nil
 		}
 		if device := b.device(); b.valid && device != "" {
@@ -123,21 +123,32 @@ func (d *Driver) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Docu
 	}
 	return d.with(ctx, f, n, fmt.Sprintf("set the boot device to %s", device), func(c *conn) error {
 		want := bootFlags{valid: true, persistent: persistent && !c.force, uefi: n.BootMode() == "uefi", selector: devices[i].selector}
-		if err := c.setBoot(n, want); err != nil {
-			return err
+		err := c.setBoot(n, want)
+		if c.force && errors.Is(err, errNotKept) && c.runs() {
+			d.forced.later(n, device, persistent) // the BMC is told again before the start, and then it has to show the device
+			return nil
 		}
-		if c.force {
+		if err == nil && c.force {
 			d.forced.set(n, device, persistent)
 		}
-		return nil
+		return err
 	})
+}
+
+// runs reports whether the machine is on. VirtualBMC shows the boot device that a machine was started with for as long as it runs.
+func (c *conn) runs() bool {
+	is, err := c.power()
+	return err == nil && is == driver.PowerOn
 }
 
 // ClearOneStart implements driver.OneStartClearer: no boot flags are in force then.
 func (d *Driver) ClearOneStart(ctx context.Context, f driver.Fence, n *node.Document) error {
 	return d.with(ctx, f, n, "take back the boot device of one start", func(c *conn) error {
-		if always := d.forced.Of(n); c.force && always.Device != "" && !always.Once {
-			return nil // the flags are set again before each start
+		if always := d.forced.Of(n); c.force && always.before() != "" {
+			if always.Once { // it has not been told to the BMC
+				d.forced.used(n)
+			}
+			return nil // what is for all starts is set again before each
 		}
 		is, err := c.bootFlags()
 		if err != nil || !is.valid || is.persistent {
@@ -158,12 +169,9 @@ func (d *Driver) bootAgain(c *conn, n *node.Document) error {
 	if !c.force {
 		return nil
 	}
-	always := d.forced.Of(n)
-	if always.Device == "" || always.Once { // the BMC has the device of this one start
-		return nil
-	}
+	device := d.forced.Of(n).before()
 	for _, m := range devices {
-		if m.device == always.Device {
+		if m.device == device {
 			return c.setBoot(n, bootFlags{valid: true, uefi: n.BootMode() == "uefi", selector: m.selector})
 		}
 	}
@@ -222,12 +230,15 @@ func (c *conn) keepBoot() (err error) {
 	return err
 }
 
+// errNotKept: the BMC shows another boot device than it was told.
+var errNotKept = errors.New("accepted the boot device and did not keep it")
+
 // kept compares the boot flags with what was asked for. A BMC that does not say that its flags are in force tells nothing of the others.
 // The bit of UEFI is not held against a BMC: many boot in the mode that is set in the BIOS whatever it says.
 func (c *conn) kept(is, want bootFlags) error {
 	if is.device() != want.device() {
-		return fmt.Errorf("it accepted the boot device and did not keep it: it boots from %q: set it at the BMC, or give the node's boot order another way",
-			strings.TrimSpace(is.device()+" "+fmt.Sprintf("(selector %d)", is.selector)))
+		return fmt.Errorf("it %w: it boots from %q: set it at the BMC, or give the node's boot order another way",
+			errNotKept, strings.TrimSpace(is.device()+" "+fmt.Sprintf("(selector %d)", is.selector)))
 	}
 	if is.valid && is.persistent != want.persistent {
 		if want.persistent {

@@ -15,6 +15,16 @@ type always struct {
 	Device driver.BootDevice `json:"ipmi_boot_device,omitempty"`
 	// Once: the BMC has been told another device, for the next start.
 	Once bool `json:"ipmi_boot_once,omitempty"`
+	// Next is set before the next start: the BMC was told while the machine ran, and shows what that was started with. Once says for how long.
+	Next driver.BootDevice `json:"ipmi_boot_next,omitempty"`
+}
+
+// before is the device to set before a start; empty: the BMC has it.
+func (a always) before() driver.BootDevice {
+	if a.Next != "" || a.Once {
+		return a.Next
+	}
+	return a.Device
 }
 
 // forced holds it for each node.
@@ -28,8 +38,18 @@ type forced struct {
 
 // set notes a boot device that was set: for all starts, or for the next one only.
 func (f *forced) set(n *node.Document, device driver.BootDevice, persistent bool) {
+	f.note(n, device, persistent, "")
+}
+
+// later notes one that is to be set before the machine's next start.
+func (f *forced) later(n *node.Document, device driver.BootDevice, persistent bool) {
+	f.note(n, device, persistent, device)
+}
+
+func (f *forced) note(n *node.Document, device driver.BootDevice, persistent bool, next driver.BootDevice) {
 	f.doubt(n, false)
 	f.Change(n, func(a *always) {
+		a.Next = next
 		if a.Once = !persistent; persistent {
 			a.Device = device
 		}
@@ -63,7 +83,7 @@ func (f *forced) seen(n *node.Document) {
 
 func (f *forced) used(n *node.Document) {
 	f.doubt(n, false)
-	f.Change(n, func(a *always) { a.Once = false })
+	f.Change(n, func(a *always) { a.Once, a.Next = false, "" })
 }
 
 func (f *forced) doubt(n *node.Document, is bool) {
