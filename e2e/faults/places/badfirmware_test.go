@@ -28,7 +28,7 @@ func TestBadBMCsFirmware(t *testing.T) {
 	r := newRig(t)
 	r.addFirmware(t)
 	f := lightFleet(t, "bad", manyBMCs(20), "127.86.0.0/16")
-	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--power-recovery", "5s"}
+	flags := []string{"--drivers", "redfish", "--bmc-networks", "127.0.0.0/8", "--fetch-from", "127.0.0.0/8", "--power-recovery", "5s"} // all of it is on this machine
 	r.start(t, spareName, spare, "", flags...)
 	victim := r.start(t, "bad-1", lane(0), "", flags...)
 	r.start(t, "bad-2", lane(0), "", flags...)
