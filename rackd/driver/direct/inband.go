@@ -31,7 +31,7 @@ func (i Interface) Up(_ *node.Document, f driver.Flows) []driver.Step {
 func (i Interface) upFor(f driver.Flows) func(context.Context, *driver.Task) (driver.Outcome, error) {
 	return func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {
 		if f != driver.InClean && t.Facts[driver.FactBoot] != driver.BootRamdisk {
-			// The instance that is deployed anew or serviced had it on, and no key of the firmware's has signed the ramdisk.
+			// The instance may have secure boot on, and the firmware knows no key that has signed the ramdisk.
 			if err := driver.SetSecureBoot(ctx, t, false); err != nil {
 				return driver.Outcome{}, err
 			}
