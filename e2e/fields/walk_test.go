@@ -249,7 +249,7 @@ func (w walk) keys(t *testing.T, src *source) {
 func implementations(t *testing.T) map[string]driver.Interface {
 	t.Helper()
 	set, err := drivers.Open(drivers.Options{Enabled: []string{"redfish", "idrac", "ilo", "ilo5", "irmc", "ipmi", "intel-ipmi", "libvirt", "cisco-ucs-managed", "cisco-ucs-standalone",
-		"seamicro", "msftocs", "amt", "ssh", "vbox", "rpc", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}})
+		"asrockrack", "seamicro", "msftocs", "amt", "ssh", "vbox", "rpc", "snmp", "iboot", "wol", "manual-management", "fake-hardware"}})
 	if err != nil {
 		t.Fatal(err)
 	}

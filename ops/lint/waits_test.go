@@ -18,6 +18,7 @@ const (
 	dialled    = "the client dials beside it and tries again (RetryOnFailedConnect); each dial has the library's two seconds"
 	pending    = "the library's bound for what is pending; beyond it messages are dropped, counted and told of (bus.Attend)"
 	caller     = "the caller's deadline: "
+	provided   = "bmc.HTTP's limit of each request, of which bmclib's provider sends a few"
 )
 
 // waiting are all places of the served programs that may wait, and whose bound the test cannot prove: what
@@ -28,6 +29,13 @@ var waiting = map[string]string{
 	"rackd/imagecache/derive.go Derive selects":                                  "the step's context, which has the deadline of the node's state; a conversion ends with its program, or with its caller",
 	"rackd/ociimage/ociimage.go Open (registry.ReferenceFetcher).FetchReference": "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 	"rackd/ociimage/resolve.go read (registry.ReferenceFetcher).FetchReference":  "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
+
+	"rackd/driver/asrockrack/management.go inventory (*asrockrack.ASRockRack).Inventory": provided,
+	"rackd/driver/asrockrack/power.go SetPower (*asrockrack.ASRockRack).PowerSet":        provided,
+	"rackd/driver/asrockrack/power.go power (*asrockrack.ASRockRack).PowerStateGet":      provided,
+	"rackd/driver/asrockrack/session.go login (*asrockrack.ASRockRack).Open":             provided,
+	"rackd/driver/asrockrack/vendor.go postCode (*asrockrack.ASRockRack).PostCode":       provided,
+	"rackd/driver/asrockrack/vendor.go reset (*asrockrack.ASRockRack).BmcReset":          provided,
 
 	"rackd/driver/ansible/play.go start (*exec.Cmd).Wait":                    "play.watch, which kills the program when its node is lost or its step looks no more; the step has the deadline of the node's state",
 	"rackd/driver/ssh/session.go channel sends":                              room,

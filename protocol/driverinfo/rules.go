@@ -20,6 +20,7 @@ var (
 	amt      = []string{"amt"}
 	vbox     = []string{"virtualbox"}
 	ssh      = []string{"ssh"}
+	asrock   = []string{"asrockrack"}
 	seamicro = []string{"seamicro"}
 	msftocs  = []string{"msftocs"}
 	rpc      = []string{"rpc"}
@@ -172,6 +173,9 @@ var rules = map[string][]rule{
 	"cimc_address":         {{readers: cimc, wrong: host("cimc_port", paired)}},
 	"cimc_port":            {{readers: cimc, wrong: port}},
 	"cimc_verify_ca":       {{readers: cimc, wrong: authorities}},
+	"asrockrack_address":   {{readers: asrock, wrong: host("asrockrack_port", paired)}},
+	"asrockrack_port":      {{readers: asrock, wrong: port}},
+	"asrockrack_verify_ca": {{readers: asrock, wrong: authorities}},
 	"amt_address":          {{readers: amt, wrong: host("amt_port", paired)}},
 	"amt_port":             {{readers: amt, wrong: port}},
 	"amt_protocol":         {{readers: amt, wrong: amtProtocol}},

@@ -26,7 +26,7 @@ func TestWayToBMC(t *testing.T) {
 			t.Errorf("%s: the same way is %v", name, same)
 		}
 	}
-	for _, field := range []string{"redfish_address", "redfish_system_id", "irmc_address", "irmc_port", "drac_path", "ilo_address", "client_port", "cimc_address", "amt_address",
+	for _, field := range []string{"redfish_address", "redfish_system_id", "irmc_address", "irmc_port", "drac_path", "ilo_address", "client_port", "cimc_address", "asrockrack_address", "amt_address",
 		"ucs_address", "ucs_service_profile", "seamicro_api_endpoint", "seamicro_server_id", "msftocs_base_url", "msftocs_blade_id", "libvirt_uri", "libvirt_domain",
 		"virtualbox_host", "virtualbox_vmname", "rpc_url", "rpc_host", "snmp_address", "snmp_outlet", "snmp_driver", "iboot_address", "iboot_relay_id", "wol_host", "ssh_address", "ssh_virt_type"} {
 		if !LeadsToBMC(field) {

@@ -98,6 +98,7 @@ var unwatched = map[string]string{
 	"msftocs":    "the Chassis Manager's API tells none that the driver reads",
 	"ucsm":       "the XML API's faults and sensors are not read; the vendor is",
 	"cimc":       "the XML API's faults and sensors are not read, which Redfish of the same IMC tells; the vendor is",
+	"asrockrack": "bmclib's provider tells of the sensors whether all are well, and no reading; the interface ipmitool of the same boards has them",
 	"noop":       "it reaches nothing",
 	"fake":       "it has a light and no BMC",
 }

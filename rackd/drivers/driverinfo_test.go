@@ -33,6 +33,7 @@ var inOrder = map[string][]map[string]any{
 	"wol":        {{}},
 	"ucsm":       {{"ucs_address": "192.0.2.1", "ucs_username": "u", "ucs_password": "p", "ucs_service_profile": "org-root/ls-a"}},
 	"cimc":       {{"cimc_address": "192.0.2.1", "cimc_username": "u", "cimc_password": "p"}},
+	"asrockrack": {{"asrockrack_address": "192.0.2.1", "asrockrack_username": "u", "asrockrack_password": "p"}},
 	"amt":        {{"amt_address": "192.0.2.1", "amt_username": "u", "amt_password": "p", "amt_protocol": "https"}},
 	"virtualbox": {{"virtualbox_host": "192.0.2.1", "virtualbox_vmname": "a", "virtualbox_protocol": "https"}},
 	"ssh":        {{"ssh_address": "192.0.2.1", "ssh_username": "u", "ssh_password": "p", "ssh_virt_type": "virsh", "ssh_host_key": "false"}},

@@ -18,6 +18,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/amt"
 	"github.com/ironyard/ironyard/rackd/driver/anaconda"
 	"github.com/ironyard/ironyard/rackd/driver/ansible"
+	"github.com/ironyard/ironyard/rackd/driver/asrockrack"
 	"github.com/ironyard/ironyard/rackd/driver/autodetect"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
@@ -134,6 +135,7 @@ func Open(o Options) (*Set, error) {
 	agents := snmpclient.NewReader(snmpclient.ReaderOptions{MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Shared: shared, Log: o.Log})
 	web := bmc.WebOptions{ConnectTimeout: o.BMCTimeout, AnswerTimeout: o.BMCTimeout, MaxBMCs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, CAFolder: o.CAFolder, Shared: shared, Log: o.Log}
 	managers, imcs, seas, ocs, amts, shells, boxes, hooks := ucs.New(web), cimc.New(web), seamicro.New(web), msftocs.New(web), amt.New(web), ssh.New(web), vbox.New(web), rpc.New(web)
+	racks := asrockrack.New(web)
 	wake := wol.New(wol.Options{Interface: o.Interface, Networks: o.BMCs})
 	ipmitool := driver.Named{Name: "ipmitool", Impl: lan}
 	known := []driver.Type{
@@ -147,6 +149,7 @@ func Open(o Options) (*Set, error) {
 		withConsole(withManagement(withoutBMC("libvirt", o, driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: hosts}), driver.Named{Name: "libvirt", Impl: libvirt.Console{Driver: hosts}}, driver.Named{Name: "libvirt-graphical", Impl: libvirt.Graphical{Driver: hosts}}),
 		ciscoType("cisco-ucs-managed", lan, o, driver.Named{Name: "ucsm", Impl: managers}, driver.Named{Name: "cimc", Impl: imcs}, ipmitool),
 		withRedfish(ciscoType("cisco-ucs-standalone", lan, o, driver.Named{Name: "cimc", Impl: imcs}, ipmitool), redfishes, lan, o),
+		asrockrackType(racks, lan, o),
 		withVendor(withManagement(withoutBMC("seamicro", o, driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seas}), driver.Named{Name: "seamicro", Impl: seamicro.Vendor{Driver: seas}}),
 		withManagement(withoutBMC("msftocs", o, driver.Named{Name: "msftocs", Impl: ocs}), driver.Named{Name: "msftocs", Impl: ocs}),
 		withManagement(withoutBMC("amt", o, driver.Named{Name: "amt", Impl: amts}), driver.Named{Name: "amt", Impl: amts}),
@@ -171,7 +174,7 @@ func Open(o Options) (*Set, error) {
 		return nil, err
 	}
 	tell(o, types, needs(wake, o))
-	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, agents.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
+	return &Set{Registry: r, close: []func(context.Context) error{o.plays.Close, redfishes.Close, drac.Close, ilos.Close, irmcs.Close, oldILOs.Close, scci.Close, agents.Close, lan.Close, pdus.Close, hosts.Close, relays.Close, managers.Close, imcs.Close, racks.Close, seas.Close, ocs.Close, amts.Close, shells.Close, boxes.Close, hooks.Close}}, nil
 }
 
 // flat is the network interface of machines that stay in the network that they are

@@ -13,7 +13,7 @@ import (
 )
 
 // all is the options that enable each hardware type.
-var all = Options{Enabled: []string{"redfish", "idrac", "ilo", "ilo5", "irmc", "ipmi", "intel-ipmi", "libvirt", "cisco-ucs-managed", "cisco-ucs-standalone", "seamicro", "msftocs", "amt", "ssh", "vbox", "rpc",
+var all = Options{Enabled: []string{"redfish", "idrac", "ilo", "ilo5", "irmc", "ipmi", "intel-ipmi", "libvirt", "cisco-ucs-managed", "cisco-ucs-standalone", "asrockrack", "seamicro", "msftocs", "amt", "ssh", "vbox", "rpc",
 	"snmp", "iboot", "wol", "manual-management", "fake-hardware"}}
 
 func TestEveryTypeServesEveryKind(t *testing.T) {
@@ -43,6 +43,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 		"manual-management":    {"power": "agent", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 		"cisco-ucs-managed":    {"power": "ucsm", "management": "ucsm", "boot": "ipxe", "deploy": "direct", "vendor": "ipmitool"},
 		"cisco-ucs-standalone": {"power": "cimc", "management": "cimc", "boot": "ipxe", "deploy": "direct"},
+		"asrockrack":           {"power": "asrockrack", "management": "asrockrack", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "vendor": "asrockrack"},
 		"seamicro":             {"power": "seamicro", "management": "seamicro", "vendor": "seamicro"},
 		"msftocs":              {"power": "msftocs", "management": "msftocs"},
 		"amt":                  {"power": "amt", "management": "amt", "boot": "ipxe", "deploy": "direct"},

@@ -101,6 +101,9 @@ func TestKeysOfBMCsArePinned(t *testing.T) {
 		{"cisco-ucs-standalone", "cimc", "cimc_verify_ca", func(_, host, port string) map[string]any {
 			return map[string]any{"cimc_address": host, "cimc_port": port, "cimc_username": "admin", "cimc_password": "s3cret"}
 		}},
+		{"asrockrack", "", "asrockrack_verify_ca", func(_, host, port string) map[string]any {
+			return map[string]any{"asrockrack_address": host, "asrockrack_port": port, "asrockrack_username": "admin", "asrockrack_password": "s3cret"}
+		}},
 		{"seamicro", "", "seamicro_verify_ca", func(url, _, _ string) map[string]any {
 			return map[string]any{"seamicro_api_endpoint": url + "/v2.0", "seamicro_username": "admin", "seamicro_password": "s3cret", "seamicro_server_id": "0/0"}
 		}},

@@ -3,6 +3,7 @@ package drivers
 import (
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/agentinspect"
+	"github.com/ironyard/ironyard/rackd/driver/asrockrack"
 	"github.com/ironyard/ironyard/rackd/driver/idrac"
 	"github.com/ironyard/ironyard/rackd/driver/ilo"
 	"github.com/ironyard/ironyard/rackd/driver/ilo/ribcl"
@@ -127,4 +128,11 @@ func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, agents *snmp
 		"console": {{Name: "no-console", Impl: none.Unsupported{Kind: "console"}}, overLAN("ipmitool-socat", lan, d, irmc.OverLAN()),
 			overLAN("ipmitool-shellinabox", lan, d, irmc.OverLAN())},
 	})
+}
+
+// asrockrackType is the hardware type asrockrack. The BMC of its boards speaks IPMI, too: the interfaces of that read the ipmi_* fields.
+func asrockrackType(d *asrockrack.Driver, lan *ipmi.Driver, o Options) driver.Type {
+	t := ipmiType("asrockrack", lan, o, driver.Named{Name: "asrockrack", Impl: asrockrack.Management{Driver: d}}, driver.Named{Name: "ipmitool", Impl: lan})
+	t.Interfaces["power"] = []driver.Named{{Name: "asrockrack", Impl: d}, {Name: "ipmitool", Impl: lan}}
+	return withVendor(t, driver.Named{Name: "asrockrack", Impl: asrockrack.Vendor{Driver: d}})
 }

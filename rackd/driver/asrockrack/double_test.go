@@ -1,0 +1,205 @@
+package asrockrack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/outbound"
+)
+
+// recorded is what bmclib's authors recorded of an E3C246D4I-NL, by its names in the tests of their provider: the module that go.mod
+// names brings them.
+var recorded = sync.OnceValues(func() (map[string][]byte, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/bmc-toolbox/bmclib/v2").Output()
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(strings.TrimSpace(string(out)), "providers", "asrockrack")
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, "mock_test.go"), nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	said := map[string][]byte{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if !is || len(spec.Values) != 1 {
+			return true
+		}
+		ast.Inspect(spec.Values[0], func(v ast.Node) bool {
+			if text, is := v.(*ast.BasicLit); is && text.Kind == token.STRING {
+				if plain, err := strconv.Unquote(text.Value); err == nil {
+					said[spec.Names[0].Name] = []byte(plain)
+				}
+			}
+			return true
+		})
+		return false
+	})
+	said["sensors"], err = os.ReadFile(filepath.Join(folder, "fixtures", "E3C246D4I-NL", "sensors.json"))
+	for _, name := range []string{"loginPayload", "loginResponse", "fwinfoResponse", "inventoryinfoResponse", "fruinfoResponse", "biosPOSTCodeResponse", "chassisStatusResponse", "fwUploadResponse", "fwVerificationResponse", "fwUpgradeProgress"} {
+		if said[name] == nil {
+			err = errors.Join(err, fmt.Errorf("bmclib's tests have no %s", name))
+		}
+	}
+	return said, err
+})
+
+// double is a BMC that answers as the recorded one did. What its writes change is ours, in the words of the provider.
+type double struct {
+	*drivertest.Web
+	said     map[string][]byte
+	user     string
+	password string
+	sessions map[string]string // tokens by cookies
+	opened   int
+	refused  int
+	on       bool
+	orders   []int
+	resets   int
+	// answers replaces what is answered at a path; paths are those that were asked for.
+	answers map[string]func(http.ResponseWriter)
+	paths   []string
+}
+
+func newDouble(t *testing.T) *double {
+	said, err := recorded()
+	if err != nil {
+		t.Fatalf("read what bmclib's authors recorded: %v", err)
+	}
+	d := &double{said: said, user: "foo", password: "s3cr&t +%ä", sessions: map[string]string{}, answers: map[string]func(http.ResponseWriter){}}
+	d.Web = drivertest.NewWeb(t, true, d.answer)
+	d.Spoiler.Restart = func() { clear(d.sessions) }
+	return d
+}
+
+func (d *double) answer(w http.ResponseWriter, r *http.Request) {
+	at := path.Clean(r.URL.Path)
+	d.paths = append(d.paths, r.Method+" "+at)
+	if at == "/api/session" && r.Method == http.MethodPost {
+		d.login(w, r)
+		return
+	}
+	cookie, err := r.Cookie("QSESSIONID")
+	if err != nil || d.sessions[cookie.Value] == "" || r.Header.Get("X-CSRFTOKEN") != d.sessions[cookie.Value] {
+		http.Error(w, `{ "error": "Invalid Authentication", "code": 401 }`, http.StatusUnauthorized)
+		return
+	}
+	if r.Method == http.MethodGet {
+		d.Read()
+	}
+	if instead := d.answers[at]; instead != nil {
+		instead(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch r.Method + " " + at {
+	case "DELETE /api/session":
+		delete(d.sessions, cookie.Value)
+		_, _ = io.WriteString(w, `{ "ok": 0 }`)
+	case "GET /api/chassis-status":
+		_, _ = w.Write(bytes.Replace(d.said["chassisStatusResponse"], []byte(`"power_status": 1`), fmt.Appendf(nil, `"power_status": %d`, map[bool]int{true: 1}[d.on]), 1))
+	case "POST /api/actions/power":
+		d.power(w, r)
+	case "GET /api/fru":
+		_, _ = w.Write(d.said["fruinfoResponse"])
+	case "GET /api/asrr/fw-info":
+		_, _ = w.Write(d.said["fwinfoResponse"])
+	case "GET /api/asrr/inventory_info":
+		_, _ = w.Write(d.said["inventoryinfoResponse"])
+	case "GET /api/sensors":
+		_, _ = w.Write(d.said["sensors"])
+	case "GET /api/asrr/getbioscode":
+		_, _ = w.Write(d.said["biosPOSTCodeResponse"])
+	case "POST /api/maintenance/reset":
+		d.resets++
+		clear(d.sessions)
+		d.Wrote()
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// login lets in who sends the form that bmclib's tests have.
+func (d *double) login(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	form, err := url.ParseQuery(string(body))
+	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || form.Get("certlogin") != "0" {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	if form.Get("username") != d.user || form.Get("password") != d.password {
+		d.refused++
+		http.Error(w, `{ "error": "Invalid Authentication: `+string(body)+`", "code": 401 }`, http.StatusUnauthorized)
+		return
+	}
+	d.opened++
+	cookie, token := fmt.Sprintf("94ed00f482249dd77a-%d", d.opened), fmt.Sprintf("l5L29IP7-%d", d.opened)
+	d.sessions[cookie] = token
+	http.SetCookie(w, &http.Cookie{Name: "QSESSIONID", Value: cookie, Path: "/"})
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(bytes.Replace(d.said["loginResponse"], []byte(`"l5L29IP7"`), []byte(`"`+token+`"`), 1))
+}
+
+// power carries out an order. The numbers are those of IPMI's chassis control.
+func (d *double) power(w http.ResponseWriter, r *http.Request) {
+	var order struct {
+		Command *int `json:"power_command"`
+	}
+	if json.NewDecoder(r.Body).Decode(&order) != nil || order.Command == nil {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	switch *order.Command {
+	case 0, 5:
+		d.on = false
+	case 1:
+		d.on = true
+	case 2, 3:
+		if !d.on {
+			http.Error(w, `{ "error": "Not allowed in this state" }`, http.StatusInternalServerError)
+			return
+		}
+	default:
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	d.orders = append(d.orders, *order.Command)
+	d.Wrote()
+	_, _ = fmt.Fprintf(w, `{ "power_command": %d }`, *order.Command)
+}
+
+func (d *double) node(more map[string]any) *node.Document {
+	host, port := d.HostPort()
+	info := map[string]any{fieldAddress: host, fieldPort: port, fieldUser: "foo", fieldPassword: "s3cr&t +%ä", fieldVerifyCA: d.PEM()}
+	for field, v := range more {
+		info[field] = v
+	}
+	return &node.Document{UUID: "b3d1", Name: "web1", Driver: "asrockrack", DriverInfo: info}
+}
+
+func newDriver(t *testing.T) *Driver {
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, Log: drivertest.Logger(t)})
+	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
+	return d
+}

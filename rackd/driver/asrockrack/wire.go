@@ -1,0 +1,159 @@
+package asrockrack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
+)
+
+// loginPath is that of the BMC's session service.
+const loginPath = "/api/session"
+
+// mostShown is how much of an answer that is no success an error shows, in bytes.
+const mostShown = 300
+
+// wire carries the provider's requests over the transport of rackd/driver/bmc, and notes how they went: the provider says that in words
+// alone. The holder of the BMC's turn uses it. Of the transports, patient waits for what the BMC does while it writes firmware.
+type wire struct {
+	quick, patient *bmc.HTTP
+	slow           bool
+	// login: the requests log in or out.
+	login bool
+	// hidden are the secrets of the session: what lets its holder in.
+	hidden []string
+	seen   []exchange
+}
+
+// exchange is one request, and how it went.
+type exchange struct {
+	write  bool
+	path   string
+	status int
+	body   []byte
+	err    error
+}
+
+// begin makes the requests that follow part of a call. f is nil for calls that only read.
+func (w *wire) begin(ctx context.Context, f driver.Fence) {
+	w.quick.Begin(ctx, f)
+	w.patient.Begin(ctx, f)
+	w.slow, w.login, w.seen = false, false, nil
+}
+
+// beginLogin lets the requests that follow log in or out.
+func (w *wire) beginLogin(ctx context.Context) {
+	w.quick.BeginLogin(ctx)
+	w.slow, w.login, w.seen = false, true, nil
+}
+
+// forget closes the connections.
+func (w *wire) forget() { w.quick.Forget(); w.patient.Forget() }
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	by := w.quick
+	if w.slow {
+		by = w.patient
+	}
+	e := exchange{write: req.Method != http.MethodGet && req.Method != http.MethodHead, path: "/" + strings.TrimLeft(req.URL.Path, "/")}
+	var resp *http.Response
+	if resp, e.err = by.RoundTrip(req); e.err == nil {
+		e.status = resp.StatusCode
+		if e.body, e.err = io.ReadAll(resp.Body); e.err == nil { // it is in memory
+			resp.Body = io.NopCloser(bytes.NewReader(e.body))
+		}
+	}
+	w.seen = append(w.seen, e)
+	if e.err == nil && w.login && e.path == loginPath {
+		w.hide(resp, e.body)
+	}
+	return resp, e.err
+}
+
+// hide notes what the BMC has given to one who logged in.
+func (w *wire) hide(resp *http.Response, body []byte) {
+	var in struct{ CSRFToken string }
+	if json.Unmarshal(body, &in) == nil && in.CSRFToken != "" {
+		w.hidden = append(w.hidden, in.CSRFToken)
+	}
+	for _, c := range resp.Cookies() {
+		if c.Value != "" {
+			w.hidden = append(w.hidden, c.Value)
+		}
+	}
+}
+
+// tells reports whether the last answer has a field. What it leaves out the provider reads as a zero, which is a word of this API.
+func (w *wire) tells(field string) bool {
+	if len(w.seen) == 0 {
+		return false
+	}
+	var all map[string]json.RawMessage
+	return json.Unmarshal(w.seen[len(w.seen)-1].body, &all) == nil && all[field] != nil
+}
+
+// refused reports whether the BMC has answered one of the requests with that status.
+func (w *wire) refused(status int) bool {
+	return slices.ContainsFunc(w.seen, func(e exchange) bool { return e.err == nil && e.status == status })
+}
+
+// sorted is what went wrong in a call of the provider's, by how its requests went: the last write that failed, or else the first read.
+// Where none failed, the provider could not read an answer: of a write the outcome is unknown then.
+func (w *wire) sorted(err error) error {
+	if err == nil {
+		return nil
+	}
+	failed, wrote := (*exchange)(nil), false
+	for i := range w.seen {
+		e := &w.seen[i]
+		wrote = wrote || e.write && !w.login
+		if (e.err != nil || e.status >= http.StatusMultipleChoices) && (failed == nil || e.write) {
+			failed = e
+		}
+	}
+	switch {
+	case failed == nil:
+		return w.unread(err, wrote)
+	case failed.err != nil:
+		return failed.err
+	}
+	f := bmc.StatusFailure(failed.status, failed.write && !w.login, w.shown(failed.body), nil)
+	if failed.status == http.StatusUnauthorized && !w.login {
+		return bmc.Forgotten(f)
+	}
+	return f
+}
+
+// unread is what the provider says of an answer that it could not read, or would not take.
+func (w *wire) unread(err error, wrote bool) error {
+	class := bmc.Unreachable // BMCs that start send pages and halves
+	if wrote {
+		class = bmc.Unknown
+	}
+	if _, is := errors.AsType[*json.SyntaxError](err); !is && !wrote && len(w.seen) > 0 && json.Valid(w.seen[len(w.seen)-1].body) {
+		class = bmc.Refused
+	}
+	last := ""
+	if len(w.seen) > 0 {
+		last = w.shown(w.seen[len(w.seen)-1].body)
+	}
+	return &bmc.Failure{Class: class, Said: fmt.Sprintf("what bmclib does not take (%s): %s", w.clean(err.Error()), last)}
+}
+
+// shown is what an error shows of an answer. It is cleaned before it is cut: half a secret is not found.
+func (w *wire) shown(body []byte) string {
+	text := w.clean(string(body[:min(len(body), 10*mostShown)]))
+	return text[:min(len(text), mostShown)]
+}
+
+// clean takes the session's secrets out of what a BMC says.
+func (w *wire) clean(said string) string { return bmc.Clean(said, w.hidden...) }
