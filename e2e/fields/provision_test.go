@@ -125,7 +125,7 @@ var stepArguments = table{
 	"step bios.apply_configuration settings":                                    by("rackd/driver/redfish.NamedSteps", "rackd/driver/fake.applyConfiguration").as("settings"),
 	"step management.set_bmc_clock target_datetime":                             by("rackd/driver/redfish.clockArgs"),
 	"step management.set_bmc_clock datetime_local_offset":                       by("rackd/driver/redfish.clockArgs"),
-	"step firmware.update settings":                                             by("rackd/driver/redfish.update").as("settings"),
+	"step firmware.update settings":                                             by("rackd/driver/redfish.update", "rackd/driver/asrockrack.update").as("settings"),
 	"step management.enrol_secure_boot_certificates PK":                         by("rackd/driver/redfish.certificatesOf"),
 	"step management.enrol_secure_boot_certificates KEK":                        by("rackd/driver/redfish.certificatesOf"),
 	"step management.enrol_secure_boot_certificates db":                         by("rackd/driver/redfish.certificatesOf"),

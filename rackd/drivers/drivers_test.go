@@ -43,7 +43,7 @@ func TestEveryTypeServesEveryKind(t *testing.T) {
 		"manual-management":    {"power": "agent", "management": "noop", "boot": "ipxe", "deploy": "direct", "inspect": "agent"},
 		"cisco-ucs-managed":    {"power": "ucsm", "management": "ucsm", "boot": "ipxe", "deploy": "direct", "vendor": "ipmitool"},
 		"cisco-ucs-standalone": {"power": "cimc", "management": "cimc", "boot": "ipxe", "deploy": "direct"},
-		"asrockrack":           {"power": "asrockrack", "management": "asrockrack", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "vendor": "asrockrack"},
+		"asrockrack":           {"power": "asrockrack", "management": "asrockrack", "boot": "ipxe", "deploy": "direct", "inspect": "agent", "firmware": "asrockrack", "vendor": "asrockrack"},
 		"seamicro":             {"power": "seamicro", "management": "seamicro", "vendor": "seamicro"},
 		"msftocs":              {"power": "msftocs", "management": "msftocs"},
 		"amt":                  {"power": "amt", "management": "amt", "boot": "ipxe", "deploy": "direct"},
@@ -275,6 +275,8 @@ func TestInterfacesBesideTheDefaults(t *testing.T) {
 			"firmware": "no-firmware redfish", "vendor": "ipmitool no-vendor redfish", "inspect": "agent no-inspect redfish",
 			"boot":    "ipxe pxe http http-ipxe redfish-virtual-media redfish-https",
 			"console": "no-console ipmitool-socat ipmitool-shellinabox redfish-serial"},
+		"asrockrack": {"power": "asrockrack ipmitool", "management": "asrockrack ipmitool", "firmware": "asrockrack no-firmware", "vendor": "asrockrack ipmitool no-vendor",
+			"console": "no-console ipmitool-socat ipmitool-shellinabox"},
 	} {
 		for kind, want := range kinds {
 			if is := strings.Join(have[name][kind], " "); is != want {

@@ -15,6 +15,7 @@ package asrockrack
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
@@ -34,11 +35,13 @@ const (
 type Driver struct {
 	opts bmc.WebOptions
 	pool *bmc.Pool[*session]
+	// rest is how long a BMC is left alone that was told to restart.
+	rest time.Duration
 }
 
 // New returns a driver without any session; Close ends those that come.
 func New(o bmc.WebOptions) *Driver {
-	return &Driver{o.Filled(), bmc.NewPool[*session](o.Pool("asrockrack"))}
+	return &Driver{o.Filled(), bmc.NewPool[*session](o.Pool("asrockrack")), restReset}
 }
 
 // Close logs out, until ctx ends. No call may follow.
@@ -90,8 +93,19 @@ func (*Driver) Account(n *node.Document) string {
 	return at.AccountName()
 }
 
-// with runs do when it is the caller's turn at the BMC, and explains what went wrong. f is nil for calls that only read.
+// with runs do when it is the caller's turn at the BMC, and explains what went wrong. f is nil for calls that only read. A BMC that writes
+// its own firmware is asked nothing: a refusal would look as if it had forgotten the session, and it takes no other one.
 func (d *Driver) with(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*session) error) error {
+	return d.during(ctx, f, n, doing, func(s *session) error {
+		if time.Now().Before(s.alone) {
+			return &bmc.Failure{Class: bmc.Busy, Said: "that it takes in firmware for itself"}
+		}
+		return do(s)
+	})
+}
+
+// during is with for the step that writes the BMC's firmware.
+func (d *Driver) during(ctx context.Context, f driver.Fence, n *node.Document, doing string, do func(*session) error) error {
 	at, err := parse(n)
 	if err != nil {
 		return err

@@ -77,6 +77,19 @@ type double struct {
 	on       bool
 	orders   []int
 	resets   int
+	// Its mode for firmware, in which it knows the one session.
+	flashing bool
+	file     []byte // that it was given last, of either component
+	upgrades int    // of its own firmware and of the BIOS that have begun
+	percent  int
+	writes   string // the component that is written; empty: none
+	versions map[string]string
+	bad      bool                  // it does not take the file
+	states   func(percent int) int // that it tells beside the percentage; nil: 2 once it is done
+	mute     bool                  // it tells no progress
+	orphaned bool                  // it does not write what it was given
+	restarts func() int            // how often the machine was restarted; the BIOS shows then
+	began    int                   // of restarts, when the BIOS was written
 	// answers replaces what is answered at a path; paths are those that were asked for.
 	answers map[string]func(http.ResponseWriter)
 	paths   []string
@@ -87,10 +100,24 @@ func newDouble(t *testing.T) *double {
 	if err != nil {
 		t.Fatalf("read what bmclib's authors recorded: %v", err)
 	}
-	d := &double{said: said, user: "foo", password: "s3cr&t +%ä", sessions: map[string]string{}, answers: map[string]func(http.ResponseWriter){}}
+	d := &double{said: said, user: "foo", password: "s3cr&t +%ä", sessions: map[string]string{}, answers: map[string]func(http.ResponseWriter){},
+		versions: map[string]string{bmcs: "0.01.00", bios: "L2.07B"}, restarts: func() int { return 0 }}
 	d.Web = drivertest.NewWeb(t, true, d.answer)
-	d.Spoiler.Restart = func() { clear(d.sessions) }
+	d.Spoiler.Restart = d.restart
 	return d
+}
+
+// restart starts the BMC again, with its new firmware if all of that was written.
+func (d *double) restart() {
+	clear(d.sessions)
+	d.flashing = false
+	if d.writes != bmcs {
+		return
+	}
+	if d.percent >= 100 {
+		d.versions[bmcs] = "0.03.00"
+	}
+	d.writes = ""
 }
 
 func (d *double) answer(w http.ResponseWriter, r *http.Request) {
@@ -102,6 +129,10 @@ func (d *double) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie, err := r.Cookie("QSESSIONID")
 	if err != nil || d.sessions[cookie.Value] == "" || r.Header.Get("X-CSRFTOKEN") != d.sessions[cookie.Value] {
+		http.Error(w, `{ "error": "Invalid Authentication", "code": 401 }`, http.StatusUnauthorized)
+		return
+	}
+	if d.flashing && !strings.HasPrefix(at, "/api/maintenance/") && at != loginPath {
 		http.Error(w, `{ "error": "Invalid Authentication", "code": 401 }`, http.StatusUnauthorized)
 		return
 	}
@@ -124,7 +155,11 @@ func (d *double) answer(w http.ResponseWriter, r *http.Request) {
 	case "GET /api/fru":
 		_, _ = w.Write(d.said["fruinfoResponse"])
 	case "GET /api/asrr/fw-info":
-		_, _ = w.Write(d.said["fwinfoResponse"])
+		if d.writes == bios && d.percent >= 100 && d.restarts() > d.began {
+			d.versions[bios], d.writes = "L2.21A", ""
+		}
+		said := bytes.Replace(d.said["fwinfoResponse"], []byte(`"0.01.00"`), []byte(`"`+d.versions[bmcs]+`"`), 1)
+		_, _ = w.Write(bytes.Replace(said, []byte(`"L2.07B"`), []byte(`"`+d.versions[bios]+`"`), 1))
 	case "GET /api/asrr/inventory_info":
 		_, _ = w.Write(d.said["inventoryinfoResponse"])
 	case "GET /api/sensors":
@@ -133,11 +168,76 @@ func (d *double) answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(d.said["biosPOSTCodeResponse"])
 	case "POST /api/maintenance/reset":
 		d.resets++
-		clear(d.sessions)
+		d.restart()
 		d.Wrote()
+	default:
+		d.firmware(w, r, r.Method+" "+at)
+	}
+}
+
+// firmware takes files in and writes them, as firmware_update.md of the provider has it.
+func (d *double) firmware(w http.ResponseWriter, r *http.Request, asked string) {
+	switch asked {
+	case "PUT /api/maintenance/flash":
+		d.flashing = true
+		d.Wrote()
+	case "POST /api/maintenance/firmware", "POST /api/asrr/maintenance/BIOS/firmware":
+		file, _, err := r.FormFile("fwimage")
+		if err != nil || !d.flashing && asked == "POST /api/maintenance/firmware" {
+			http.Error(w, "bad request", http.StatusBadRequest)
+			return
+		}
+		d.file, _ = io.ReadAll(file)
+		d.Wrote()
+		_, _ = w.Write(d.said["fwUploadResponse"])
+	case "GET /api/maintenance/firmware/verification":
+		if d.bad || d.file == nil {
+			http.Error(w, `{ "error": "Firmware Image Verification Failed" }`, http.StatusNotAcceptable)
+			return
+		}
+		_, _ = w.Write(d.said["fwVerificationResponse"])
+	case "POST /api/asrr/maintenance/BIOS/configuration":
+		d.Wrote()
+		_, _ = io.WriteString(w, `{ "response": 1 }`)
+	case "PUT /api/maintenance/firmware/upgrade", "POST /api/asrr/maintenance/BIOS/upgrade":
+		body, _ := io.ReadAll(r.Body)
+		if asked == "PUT /api/maintenance/firmware/upgrade" && string(body) != `{"flash_status":1,"preserve_config":1,"preserve_network":1,"preserve_user":1}` || d.file == nil {
+			http.Error(w, "bad request", http.StatusBadRequest)
+			return
+		}
+		d.upgrades++
+		if d.writes, d.percent, d.began = bmcs, 0, d.restarts(); strings.HasPrefix(asked, "POST") {
+			d.writes = bios
+		}
+		if d.orphaned {
+			d.writes = ""
+		}
+		d.Wrote()
+		_, _ = io.WriteString(w, `{ "response": 1 }`)
+	case "GET /api/maintenance/firmware/flash-progress", "GET /api/asrr/maintenance/BIOS/flash-progress":
+		d.progress(w)
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// progress tells how far it is, a half more with each question.
+func (d *double) progress(w http.ResponseWriter) {
+	if d.writes == "" || d.percent > 100 {
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	d.percent += 50
+	if d.mute {
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	state := map[bool]int{true: 2}[d.percent >= 100]
+	if d.states != nil {
+		state = d.states(d.percent)
+	}
+	said := bytes.Replace(d.said["fwUpgradeProgress"], []byte("__PERCENT__"), fmt.Append(nil, min(d.percent, 100)), 1)
+	_, _ = w.Write(bytes.Replace(said, []byte("__STATE__"), fmt.Append(nil, state), 1))
 }
 
 // login lets in who sends the form that bmclib's tests have.
@@ -146,6 +246,10 @@ func (d *double) login(w http.ResponseWriter, r *http.Request) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || form.Get("certlogin") != "0" {
 		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	if d.flashing { // it lets in no one
+		http.Error(w, `{ "error": "Service Unavailable" }`, http.StatusServiceUnavailable)
 		return
 	}
 	if form.Get("username") != d.user || form.Get("password") != d.password {

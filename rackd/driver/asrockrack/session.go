@@ -26,6 +26,9 @@ const farewell = 10 * time.Second
 type session struct {
 	api  *asrockrack.ASRockRack
 	wire *wire
+	at   bmc.Web
+	// alone is until when the BMC is in its mode for firmware, in which it knows this session and no other one, and answers how far it is.
+	alone time.Time
 }
 
 // escape makes a user or a password fit for the form that the provider fills in as it is.
@@ -47,7 +50,7 @@ func login(ctx context.Context, at bmc.Web, o bmc.WebOptions) (*session, error) 
 		return nil, err
 	}
 	client := &http.Client{Transport: w, Jar: jar, CheckRedirect: bmc.SameHost}
-	s := &session{wire: w, api: asrockrack.NewWithOptions(at.Address(), escape(at.User), escape(at.Password), logr.Discard(), asrockrack.WithHTTPClient(client))}
+	s := &session{wire: w, at: at, api: asrockrack.NewWithOptions(at.Address(), escape(at.User), escape(at.Password), logr.Discard(), asrockrack.WithHTTPClient(client))}
 	w.beginLogin(ctx)
 	if err := s.let(s.api.Open(ctx)); err != nil {
 		if len(w.seen) > 1 { // it was let in

@@ -57,17 +57,14 @@ func (v Vendor) postCode(ctx context.Context, _ driver.Fence, n *node.Document, 
 }
 
 func (v Vendor) resetBMC(ctx context.Context, f driver.Fence, n *node.Document, _ map[string]any) (any, error) {
-	return nil, v.with(ctx, f, n, "reset the BMC", func(s *session) error { return v.reset(ctx, n, s) })
+	return nil, v.with(ctx, f, n, "reset the BMC", func(s *session) error { return v.reset(ctx, s) })
 }
 
 // reset restarts the BMC, and leaves it alone for a while. The provider takes an answer of 500 for a yes: some of these BMCs say so.
-func (d *Driver) reset(ctx context.Context, n *node.Document, s *session) error {
+func (d *Driver) reset(ctx context.Context, s *session) error {
 	_, err := s.api.BmcReset(ctx, "cold")
-	if err = s.wire.sorted(err); err == nil || errors.Is(err, driver.ErrUnknown) {
-		at, wrong := parse(n)
-		if wrong == nil {
-			d.pool.Rest(at.Address(), restReset)
-		}
+	if err = s.wire.sorted(err); err == nil {
+		d.pool.Rest(s.at.Address(), d.rest)
 	}
 	return err
 }

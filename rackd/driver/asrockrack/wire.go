@@ -106,6 +106,24 @@ func (w *wire) refused(status int) bool {
 	return slices.ContainsFunc(w.seen, func(e exchange) bool { return e.err == nil && e.status == status })
 }
 
+// wrote reports whether a write has left, or may have.
+func (w *wire) wrote() bool {
+	return slices.ContainsFunc(w.seen, func(e exchange) bool {
+		lost, gone := errors.AsType[*bmc.Lost](e.err)
+		return e.write && (e.err == nil || gone && lost.Left)
+	})
+}
+
+// lost is a request without an answer, nil for none.
+func (w *wire) lost() error {
+	for _, e := range w.seen {
+		if e.err != nil {
+			return e.err
+		}
+	}
+	return nil
+}
+
 // sorted is what went wrong in a call of the provider's, by how its requests went: the last write that failed, or else the first read.
 // Where none failed, the provider could not read an answer: of a write the outcome is unknown then.
 func (w *wire) sorted(err error) error {
