@@ -34,6 +34,7 @@ var waiting = map[string]string{
 	"rackd/driver/asrockrack/management.go inventory (*asrockrack.ASRockRack).Inventory":    provided,
 	"rackd/driver/asrockrack/power.go SetPower (*asrockrack.ASRockRack).PowerSet":           provided,
 	"rackd/driver/asrockrack/power.go power (*asrockrack.ASRockRack).PowerStateGet":         provided,
+	"rackd/driver/asrockrack/reset.go orderReset (*asrockrack.ASRockRack).BmcReset":         provided,
 	"rackd/driver/asrockrack/session.go login (*asrockrack.ASRockRack).Open":                provided,
 	"rackd/driver/asrockrack/vendor.go postCode (*asrockrack.ASRockRack).PostCode":          provided,
 	"rackd/driver/asrockrack/vendor.go reset (*asrockrack.ASRockRack).BmcReset":             provided,

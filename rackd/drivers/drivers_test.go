@@ -275,7 +275,7 @@ func TestInterfacesBesideTheDefaults(t *testing.T) {
 			"firmware": "no-firmware redfish", "vendor": "ipmitool no-vendor redfish", "inspect": "agent no-inspect redfish",
 			"boot":    "ipxe pxe http http-ipxe redfish-virtual-media redfish-https",
 			"console": "no-console ipmitool-socat ipmitool-shellinabox redfish-serial"},
-		"asrockrack": {"power": "asrockrack ipmitool", "management": "asrockrack ipmitool", "firmware": "asrockrack no-firmware", "vendor": "asrockrack ipmitool no-vendor",
+		"asrockrack": {"power": "asrockrack ipmitool", "management": "asrockrack ipmitool", "inspect": "agent no-inspect asrockrack", "firmware": "asrockrack no-firmware", "vendor": "asrockrack ipmitool no-vendor",
 			"console": "no-console ipmitool-socat ipmitool-shellinabox"},
 	} {
 		for kind, want := range kinds {

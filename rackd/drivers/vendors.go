@@ -134,6 +134,7 @@ func irmcType(d *redfish.Driver, scci *irmc.SCCI, lan *ipmi.Driver, agents *snmp
 func asrockrackType(d *asrockrack.Driver, lan *ipmi.Driver, o Options) driver.Type {
 	t := ipmiType("asrockrack", lan, o, driver.Named{Name: "asrockrack", Impl: asrockrack.Management{Driver: d}}, driver.Named{Name: "ipmitool", Impl: lan})
 	t.Interfaces["power"] = []driver.Named{{Name: "asrockrack", Impl: d}, {Name: "ipmitool", Impl: lan}}
+	t.Interfaces["inspect"] = append(t.Interfaces["inspect"], driver.Named{Name: "asrockrack", Impl: asrockrack.Inspection{Driver: d}})
 	t.Interfaces["firmware"] = append([]driver.Named{{Name: "asrockrack", Impl: asrockrack.Firmware{Driver: d, Bringup: o.Bringup}}}, t.Interfaces["firmware"]...)
 	return withVendor(t, driver.Named{Name: "asrockrack", Impl: asrockrack.Vendor{Driver: d}})
 }

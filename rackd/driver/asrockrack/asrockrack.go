@@ -15,6 +15,7 @@ package asrockrack
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -37,11 +38,13 @@ type Driver struct {
 	pool *bmc.Pool[*session]
 	// rest is how long a BMC is left alone that was told to restart.
 	rest time.Duration
+	// resets are the sessions, by nodes, in which this rackd had a step restart the BMC.
+	resets sync.Map
 }
 
 // New returns a driver without any session; Close ends those that come.
 func New(o bmc.WebOptions) *Driver {
-	return &Driver{o.Filled(), bmc.NewPool[*session](o.Pool("asrockrack")), restReset}
+	return &Driver{opts: o.Filled(), pool: bmc.NewPool[*session](o.Pool("asrockrack")), rest: restReset}
 }
 
 // Close logs out, until ctx ends. No call may follow.
