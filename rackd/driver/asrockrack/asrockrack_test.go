@@ -108,6 +108,10 @@ func TestWhatABMCMayAnswer(t *testing.T) {
 	}{
 		"another board":              {"/api/fru", say(200, `[{"board": {"product_name": "X570D4U"}}]`), true, driver.ErrUnsupported, "X570D4U): use another hardware type"},
 		"no FRU":                     {"/api/fru", say(200, `[]`), true, nil, "no FRU data returned"},
+		"a login without a token":    {loginPath, say(200, `{"ok": 1}`), true, driver.ErrUnreachable, "a login without a token"},
+		"a login that fails":         {loginPath, say(500, `{"error": "no room"}`), true, nil, "no room"},
+		"a login that has no right":  {loginPath, say(403, `{"error": "not by this way"}`), true, driver.ErrDenied, "HTTP 403: "},
+		"a login while it starts":    {loginPath, say(503, "starting"), true, driver.ErrUnreachable, "is busy, it answered HTTP 503: starting"},
 		"a page":                     {"/api/chassis-status", say(200, "<html>starting</html>"), true, driver.ErrUnreachable, "starting"},
 		"no state":                   {"/api/chassis-status", say(200, `{}`), true, nil, "no power_status"},
 		"an unknown state":           {"/api/chassis-status", say(200, `{"power_status": 7}`), true, nil, "unknown status: 7"},
@@ -131,6 +135,12 @@ func TestWhatABMCMayAnswer(t *testing.T) {
 			}
 			if c.want == nil && (errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrUnknown)) {
 				t.Errorf("%v: asking again does not help", err)
+			}
+			if c.at == loginPath && c.want == driver.ErrDenied {
+				_, err := d.PowerState(t.Context(), b.node(nil))
+				if !errors.Is(err, driver.ErrDenied) || !strings.Contains(err.Error(), "rackd does not try these credentials again before") || len(b.paths) != 1 {
+					t.Errorf("the next call: %v; the BMC was asked %q", err, b.paths)
+				}
 			}
 			_ = d.Close(t.Context())
 			b.Set(func() {

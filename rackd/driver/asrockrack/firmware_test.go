@@ -6,15 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // store is a rack's cache with one file.
@@ -276,6 +281,27 @@ func TestEachRequestOfAnUpdate(t *testing.T) {
 				t.Errorf("%d of %d ends are not known", ended[false], ended[true]+ended[false])
 			}
 		})
+	}
+}
+
+// A BMC takes a minute to begin its mode for firmware, which is longer than it may take for any other answer.
+func TestASlowBMCIsWaitedForWhileItTakesFirmware(t *testing.T) {
+	t.Parallel()
+	const patience = 3 * time.Second
+	n := newBench(t)
+	d := New(bmc.WebOptions{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}, Pace: 1000, AnswerTimeout: patience, ConnectTimeout: patience, Log: drivertest.Logger(t)})
+	t.Cleanup(func() { _ = d.Close(context.WithoutCancel(t.Context())) })
+	d.rest, n.f.Driver = 0, d
+	late := func() { <-time.After(patience + time.Second) }
+	n.b.Set(func() {
+		n.b.answers["/api/maintenance/flash"] = func(http.ResponseWriter) { late(); n.b.flashing = true }
+		n.b.answers["/api/chassis-status"] = func(http.ResponseWriter) { late() }
+	})
+	if err := n.run(t, settings(bmcs)); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.PowerState(t.Context(), n.Node); !errors.Is(err, driver.ErrUnreachable) {
+		t.Errorf("any other answer that comes late: %v", err)
 	}
 }
 
