@@ -37,8 +37,7 @@ var (
 	secretCount atomic.Int64
 )
 
-// mask returns m with every secret hidden, however deep it lies, and with the password in each address of a proxy; m itself stays as it
-// is.
+// mask returns m with every secret hidden, however deep it lies, and the password in each address; m itself stays as it is.
 func mask(m map[string]any) map[string]any {
 	if !holdsSecret("", m) {
 		return m
@@ -64,7 +63,7 @@ func maskInstance(m map[string]any) map[string]any {
 func maskValue(name string, v any) any {
 	switch v := v.(type) {
 	case string:
-		return seal.MaskProxy(name, v, hidden)
+		return seal.MaskAddresses(name, v, hidden)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
@@ -126,7 +125,7 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 		case string:
 			before, known := old[key].(string)
 			if !isSecret(key) {
-				if out[key], err = cleanProxy(at, key, v, before); err != nil {
+				if out[key], err = cleanAddress(at, key, v, before); err != nil {
 					return nil, err
 				}
 				continue
@@ -144,25 +143,25 @@ func cleanSecrets(path string, fields, old map[string]any) (map[string]any, erro
 	return out, nil
 }
 
-// cleanProxy returns the text of a field, with the password of before where the client sends back the mask that it was shown in the address
-// of a proxy server. Another address does not get that password.
-func cleanProxy(at, key, text, before string) (string, error) {
-	if _, password, _ := seal.ProxyPassword(key, text); password != hidden {
+// cleanAddress returns the text of a field, with the passwords of before where the client sends back the mask that it was shown in an
+// address. Another address does not get that password.
+func cleanAddress(at, key, text, before string) (string, error) {
+	if !seal.HoldsMask(key, text, hidden) {
 		return text, nil
 	}
-	if seal.MaskProxy(key, before, hidden) != text {
-		return "", wire.Invalid("%s has the mask that answers show for the password of a proxy, and is another address than before: send the password", at)
+	if seal.MaskAddresses(key, before, hidden) != text {
+		return "", wire.Invalid("%s has the mask that answers show for the password in an address, and is another address than before: send the password", at)
 	}
 	return before, nil
 }
 
-// cleanProxies is cleanProxy for a field with all that is in it.
-func cleanProxies(at, key string, v, before any) (any, error) {
+// cleanAddresses is cleanAddress for a field with all that is in it.
+func cleanAddresses(at, key string, v, before any) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case string:
 		was, _ := before.(string)
-		return cleanProxy(at, key, v, was)
+		return cleanAddress(at, key, v, was)
 	case map[string]any:
 		if v == nil {
 			return v, nil
@@ -170,7 +169,7 @@ func cleanProxies(at, key string, v, before any) (any, error) {
 		was, _ := before.(map[string]any)
 		out := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if out[name], err = cleanProxies(at+"/"+name, name, v[name], was[name]); err != nil {
+			if out[name], err = cleanAddresses(at+"/"+name, name, v[name], was[name]); err != nil {
 				return nil, err
 			}
 		}
@@ -183,7 +182,7 @@ func cleanProxies(at, key string, v, before any) (any, error) {
 			if i < len(was) {
 				one = was[i]
 			}
-			if out[i], err = cleanProxies(fmt.Sprintf("%s/%d", at, i), key, v[i], one); err != nil {
+			if out[i], err = cleanAddresses(fmt.Sprintf("%s/%d", at, i), key, v[i], one); err != nil {
 				return nil, err
 			}
 		}
@@ -196,8 +195,7 @@ func cleanProxies(at, key string, v, before any) (any, error) {
 func holdsSecret(name string, v any) bool {
 	switch v := v.(type) {
 	case string:
-		_, password, _ := seal.ProxyPassword(name, v)
-		return password != ""
+		return seal.HoldsPassword(name, v)
 	case []any:
 		return slices.ContainsFunc(v, func(inner any) bool { return holdsSecret(name, inner) })
 	case map[string]any:

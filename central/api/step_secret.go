@@ -27,7 +27,7 @@ func (s *Server) sealListed(id string, before, steps []store.ListedStep) ([]stor
 	out := make([]store.ListedStep, len(steps))
 	for i, step := range steps {
 		label := step.Label(id)
-		kept, err := cleanProxies("its argument", "", step.Args, given[step.Name()])
+		kept, err := cleanAddresses("its argument", "", step.Args, given[step.Name()])
 		if err != nil {
 			return nil, wire.Invalid("Step %s: %v", step.Name(), err)
 		}

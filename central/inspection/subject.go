@@ -74,7 +74,7 @@ func visible(name string, v any) any {
 		return "***"
 	}
 	if text, isText := v.(string); isText {
-		return seal.MaskProxy(name, text, "***")
+		return seal.MaskAddresses(name, text, "***")
 	}
 	return v
 }

@@ -167,7 +167,7 @@ func (k *Key) CurrentFields(label Label, fields map[string]any) bool {
 	return current
 }
 
-// MaskFields returns a copy of fields with every secret replaced by mask, in lists too, and the password of each proxy.
+// MaskFields returns a copy of fields with every secret replaced by mask, in lists too, and the password in each address.
 func MaskFields(fields map[string]any, mask string) map[string]any {
 	out := make(map[string]any, len(fields))
 	for name, v := range fields {
@@ -182,7 +182,7 @@ func maskValue(name string, v any, mask string) any {
 		if IsSecret(name) {
 			return mask
 		}
-		return MaskProxy(name, v, mask)
+		return MaskAddresses(name, v, mask)
 	case map[string]any:
 		return MaskFields(v, mask)
 	case []any:

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // MaxText bounds each text for people in documents and events, in bytes. What an agent or a BMC
@@ -12,8 +15,10 @@ import (
 const MaxText = 8 << 10
 
 // Text is a text for people, cut in the middle where it is too long: its end often holds the
-// cause. What would command the terminal on which it is shown is a blank.
+// cause. What would command the terminal on which it is shown is a blank. A password in an address is masked: more people read history
+// and errors than may see secrets.
 func Text(s string) string {
+	s = seal.MaskAddresses("", s, agentapi.Masked)
 	if strings.ContainsFunc(s, commands) {
 		s = strings.Map(func(r rune) rune {
 			if commands(r) {

@@ -107,7 +107,7 @@ func single(body any) any {
 	m, _ := body.(map[string]any)
 	path, _ := m["path"].(string)
 	text, _ := m["value"].(string)
-	shown := seal.MaskProxy(path, text, "******")
+	shown := seal.MaskAddresses(path, text, "******")
 	if seal.IsSecret(path) {
 		shown = "******"
 	}

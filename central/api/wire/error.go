@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/protocol/seal"
 )
 
 // Shape says how an error's body looks: Ironic has three.
@@ -77,8 +78,20 @@ func FrameworkError(status int, text string) *Error {
 }
 
 // AsError turns any error into an answer: an *Error, or whatever says its own
-// status and perhaps its text and detail apart, or else a 500 whose cause stays in the log.
+// status and perhaps its text and detail apart, or else a 500 whose cause stays in the log. A text may repeat what a request has, or what a
+// rack has said: passwords in addresses are masked in it.
 func AsError(err error) *Error {
+	e := asError(err)
+	text, detail := seal.MaskAddresses("", e.Text, "******"), seal.MaskAddresses("", e.Detail, "******")
+	if text == e.Text && detail == e.Detail {
+		return e
+	}
+	masked := *e
+	masked.Text, masked.Detail = text, detail
+	return &masked
+}
+
+func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}

@@ -14,7 +14,7 @@ const longestRepr = 400
 // secret by its name is masked, also in a text that says "name=value": the answer is written to the log and the audit too.
 func Repr(v any) string {
 	if text, isText := v.(string); isText {
-		v = seal.MaskProxy(text, unassigned(text), "******") // of what its own text names
+		v = seal.MaskAddresses(text, unassigned(text), "******") // of what its own text names
 	}
 	return notation.Short(v, masked, longestRepr)
 }
@@ -41,7 +41,7 @@ func masked(name string, v any) any {
 	}
 	switch v := v.(type) {
 	case string:
-		return seal.MaskProxy(name, v, "******")
+		return seal.MaskAddresses(name, v, "******")
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
