@@ -154,6 +154,11 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 	if err := p.rested(b); err != nil {
 		return err
 	}
+	if !p.entered(b, a) { // a call that is held back asks the BMC nothing, and costs the nodes of other accounts nothing
+		if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+			return err
+		}
+	}
 	if err := b.pace.Wait(ctx); err != nil {
 		return fmt.Errorf("waiting until this BMC may be asked again, %d times a second at most (%w): %w", p.opts.Pace, err, driver.ErrUnreachable)
 	}
@@ -203,9 +208,14 @@ func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error 
 	return err
 }
 
+// entered reports whether a session of the account is open. The caller has the BMC's turn.
+func (p *Pool[S]) entered(b *place[S], a Account) bool {
+	return b.open && b.sum == a.Sum && (a.PinnedBy == "" || p.pinned(a) != "" && p.pinned(a) == b.pinned)
+}
+
 // enter opens a session, unless one of the account is open. Refused credentials cost the session of another account nothing.
 func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(context.Context) (S, error)) error {
-	if b.open && b.sum == a.Sum && (a.PinnedBy == "" || p.pinned(a) != "" && p.pinned(a) == b.pinned) {
+	if p.entered(b, a) {
 		return nil
 	}
 	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {

@@ -219,6 +219,42 @@ func TestABMCIsNotAskedTooOften(t *testing.T) {
 	})
 }
 
+// Two nodes may name one BMC, and a project may have enrolled one of them without its password. However often that is asked for, the other
+// node's calls do not wait.
+func TestHeldBackCallsLeaveThePaceToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, p := &far{}, NewPool[*talk](PoolOptions{})
+		defer func() { _ = p.Close(t.Context()) }()
+		if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err != nil {
+			t.Fatal(err)
+		}
+		f.refuse.Store(true)
+		if err := p.Use(t.Context(), accountOf("a", 2), f.login, nothing); err == nil {
+			t.Fatal("a refused login has no error")
+		}
+		f.refuse.Store(false)
+		time.Sleep(10 * time.Second) // the burst is there again
+		opened := f.opened.Load()
+		for range 20 * DefaultPace {
+			if err := p.Use(driver.WithTry(t.Context()), accountOf("a", 2), f.login, nothing); err == nil {
+				t.Fatal("refused credentials were tried again")
+			}
+		}
+		began := time.Now()
+		for range 2 * DefaultPace {
+			if err := p.Use(t.Context(), accountOf("a", 1), f.login, nothing); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the other node's calls have waited %s", took)
+		}
+		if f.opened.Load() != opened+1 { // the session that the one refused login has ended
+			t.Errorf("%d logins", f.opened.Load()-opened)
+		}
+	})
+}
+
 // Nothing is sent to a BMC that was told to restart, and its old session is not used again.
 func TestABMCThatRestartsIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
