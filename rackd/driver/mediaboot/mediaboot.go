@@ -291,7 +291,10 @@ func (i Interface) image(ctx context.Context, t *driver.Task, boot slot) (string
 	delete(t.Facts, factAt)
 	field := ready(t.Node)
 	if text := t.Node.DriverString(field); text != "" {
-		return text, check(t.Node, "driver_info "+field, text)
+		if err := check(t.Node, "driver_info "+field, text); err != nil {
+			return "", err
+		}
+		return text, i.reach(ctx, t, "driver_info "+field, text)
 	}
 	if t.Media == nil {
 		return "", fmt.Errorf("node %s: this rackd serves no media: give driver_info %s, the URL of the ramdisk as a bootable image: %w", t.Node.Label(), field, driver.ErrInvalid)
@@ -318,6 +321,18 @@ func (i Interface) image(ctx context.Context, t *driver.Task, boot slot) (string
 	}
 	t.Facts[factAt] = base
 	return boot.address(text), nil
+}
+
+// reach refuses an image that a BMC is not told to read. A node's owner or an instance's user names it, and the BMC is in networks that
+// neither is in. What firmware loads by HTTP, it loads from its machine's own networks.
+func (i Interface) reach(ctx context.Context, t *driver.Task, field, text string) error {
+	if i.by == byHTTP || t.Reach == nil {
+		return nil
+	}
+	if err := t.Reach(ctx, text); err != nil {
+		return fmt.Errorf("node %s: %s: the BMC is not told to read it: its %w: %w", t.Node.Label(), field, err, driver.ErrInvalid)
+	}
+	return nil
 }
 
 // CleanUpRamdisk takes the ramdisk's image out. What an operator has put in stays.
@@ -386,10 +401,8 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	case text != "" && i.by == byHTTP:
 		return load(ctx, t, text, true)
 	case text != "":
-		if t.Reach != nil { // an instance's user names it, and the BMC is in networks that this user is not in
-			if err := t.Reach(ctx, text); err != nil {
-				return fmt.Errorf("node %s: instance_info %s: the BMC is not told to read it: its %w: %w", t.Node.Label(), fieldInstance, err, driver.ErrInvalid)
-			}
+		if err := i.reach(ctx, t, "instance_info "+fieldInstance, text); err != nil {
+			return err
 		}
 		if err := insert(ctx, t, boot, text); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/hardware"
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/driver/fake"
@@ -217,7 +218,7 @@ func TestWhatCanBeTakenBackIs(t *testing.T) {
 	}
 }
 
-// A BMC reads no image for an instance's user that rackd itself would not fetch: the BMCs' network is not the user's.
+// A BMC reads no image for a node's owner or an instance's user that rackd itself would not fetch: the BMCs' network is not theirs.
 func TestTheBMCReadsNothingWithin(t *testing.T) {
 	bmcs := outbound.Fetching{Refused: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}
 	for at, refused := range map[string]bool{"http://10.9.0.7/redfish/v1": true, "http://127.0.0.1/": true, "http://169.254.169.254/latest": true, "http://[::ffff:10.9.0.7]/": true, instanceISO: false} {
@@ -226,6 +227,14 @@ func TestTheBMCReadsNothingWithin(t *testing.T) {
 		err := VirtualMedia(nil).PrepareInstance(t.Context(), k)
 		if got := state(t, k); refused != errors.Is(err, driver.ErrInvalid) || strings.Contains(got, at) == refused {
 			t.Errorf("%s: %v, the machine boots %q", at, err, got)
+		}
+		for field, in := range map[string]provision.State{ownramdisk.ImageField: provision.Deploying, fieldRescue: provision.Rescuing} {
+			k := task(t, &node.Document{UUID: "o", State: in, DriverInfo: map[string]any{field: at}})
+			k.Reach = bmcs.CheckURL
+			err := VirtualMedia(nil).PrepareRamdisk(t.Context(), k)
+			if got := state(t, k); refused != errors.Is(err, driver.ErrInvalid) || strings.Contains(got, at) == refused || refused && !strings.Contains(err.Error(), field) {
+				t.Errorf("%s %s: %v, the machine boots %q", field, at, err, got)
+			}
 		}
 	}
 }
