@@ -76,7 +76,7 @@ type Cache struct {
 
 	mu       sync.Mutex
 	entries  map[string]*entry
-	flights  map[string]*flight
+	flights  map[string][]*flight
 	stored   int64 // bytes of entries
 	reserved int64 // bytes granted to fetches, written or not
 	written  int64 // of reserved
@@ -116,7 +116,7 @@ type Entry struct {
 // removes what it left half done.
 func Open(cfg Config) (*Cache, error) {
 	c := &Cache{dir: cfg.Dir, max: cfg.MaxBytes, allowed: cfg.AllowedDirs, client: cfg.Client, log: cfg.Log,
-		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string]*flight{}, making: map[*flight]*os.File{}, sources: map[string]*sources{},
+		now: time.Now, stall: trickle.Within, entries: map[string]*entry{}, flights: map[string][]*flight{}, making: map[*flight]*os.File{}, sources: map[string]*sources{},
 		addresses: map[string]address{}, derived: map[string]string{}, turns: map[string]*turn{}, verifying: make(chan struct{}, 1),
 		conversions: make(chan struct{}, mostMaking)}
 	if c.max <= 0 {

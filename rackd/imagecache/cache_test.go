@@ -385,10 +385,11 @@ func TestFile(t *testing.T) {
 func waiters(c *Cache, src Source) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.flights["sha256-"+src.HashValue]; f != nil {
-		return f.waiters
+	all := 0
+	for _, f := range c.flights["sha256-"+src.HashValue] {
+		all += f.waiters
 	}
-	return 0
+	return all
 }
 
 // await polls for a state that nothing announces.

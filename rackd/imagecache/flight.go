@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,13 +30,20 @@ type flight struct {
 	written  int64 // of reserved
 }
 
-// join finds the fetch of sum, or begins it with src, and counts the caller in; the
+// serves reports whether a caller of src may wait for the fetch. Who deploys chooses an image's server, and it may send slowly on purpose: it
+// makes those alone wait who name it, too. The cache of another rackd is nobody's choice.
+func (f *flight) serves(src Source) bool {
+	return f.copy || !src.copying && place(f.from.url) == place(src.URL) && f.from.via == src.Proxies
+}
+
+// join finds a fetch of sum that may serve src, or begins one, and counts the caller in; the
 // caller must wait. The fetch has the values of the caller's context, not its end.
 func (c *Cache) join(ctx context.Context, sum checksum, src Source) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := sum.id()
-	if f := c.flights[id]; f != nil {
+	if i := slices.IndexFunc(c.flights[id], func(f *flight) bool { return f.serves(src) }); i >= 0 {
+		f := c.flights[id][i]
 		f.waiters++
 		c.metrics.shared.Inc()
 		return f
@@ -47,7 +55,7 @@ func (c *Cache) join(ctx context.Context, sum checksum, src Source) *flight {
 		return f
 	}
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	c.flights[id] = f
+	c.flights[id] = append(c.flights[id], f)
 	go func() {
 		defer close(f.done)
 		defer f.cancel()
@@ -68,8 +76,8 @@ func (c *Cache) wait(ctx context.Context, f *flight) error {
 	c.mu.Lock()
 	f.waiters--
 	last := f.waiters == 0
-	if last && c.flights[f.sum.id()] == f {
-		delete(c.flights, f.sum.id()) // who comes now begins anew
+	if last {
+		c.ended(f) // who comes now begins anew
 	}
 	c.mu.Unlock()
 	if last {
@@ -91,17 +99,23 @@ func (c *Cache) fetch(ctx context.Context, f *flight) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.giveBack(f)
-	if c.flights[f.sum.id()] == f {
-		delete(c.flights, f.sum.id())
-	}
+	c.ended(f)
 	return err
+}
+
+// ended forgets a fetch. Its caller holds mu.
+func (c *Cache) ended(f *flight) {
+	id := f.sum.id()
+	if c.flights[id] = slices.DeleteFunc(c.flights[id], func(other *flight) bool { return other == f }); len(c.flights[id]) == 0 {
+		delete(c.flights, id)
+	}
 }
 
 // keep takes the file of a download into the table.
 func (c *Cache) keep(f *flight, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[f.sum.id()] == nil { // else: given up and begun anew, both came home
+	if c.entries[f.sum.id()] == nil { // else: given up and begun anew, or from two servers, and both came home
 		c.entries[f.sum.id()] = c.added(f, size)
 		c.stored += size
 	}

@@ -56,7 +56,7 @@ func (c *Cache) gave(id string, from supplier) {
 		}
 	}
 	for other := range c.sources {
-		if c.entries[other] == nil && c.flights[other] == nil {
+		if c.entries[other] == nil && len(c.flights[other]) == 0 {
 			delete(c.sources, other)
 		}
 	}

@@ -1,6 +1,7 @@
 package imagecache
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -126,5 +127,46 @@ func TestAnotherAddressOfTheSameImage(t *testing.T) {
 	}
 	if asked.Load() != 1 {
 		t.Errorf("the mirror was asked %d times", asked.Load())
+	}
+}
+
+// A tenant names the image of another by its checksum, and a server of their own that sends it so slowly that it just passes. The other
+// tenant's deploy does not wait for that, nor do those after it. Addresses that differ in a signature alone share one fetch.
+func TestASlowServerHoldsUpWhoNamesItAlone(t *testing.T) {
+	o := newOrigin(t)
+	c := openCache(t, Config{})
+	slow := o.put("/held", 5000)
+	quick := Source{URL: strings.Replace(o.URL, "127.0.0.1", "localhost", 1) + "/image", HashValue: slow.HashValue}
+	o.mu.Lock()
+	o.images["/image"] = o.images["/held"]
+	o.mu.Unlock()
+	ended := make(chan error, 3)
+	ask := func(src Source) { _, err := c.Ensure(t.Context(), src); ended <- err }
+	signed := slow
+	signed.URL += "?signature=2"
+	go ask(slow)
+	<-o.began
+	go ask(signed)
+	await(t, func() bool { return waiters(c, slow) == 2 })
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if _, err := c.Ensure(ctx, quick); err != nil {
+			t.Errorf("the other tenant's image: %v", err)
+		}
+		cancel()
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the slow server has ended: %v", err)
+	default:
+	}
+	close(o.hold)
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := o.gets.Load(); got != 3 { // the two servers, and the right of the other signature
+		t.Errorf("%d requests", got)
 	}
 }

@@ -95,7 +95,7 @@ func (c *Cache) acquire(id string) *entry {
 func (c *Cache) coming(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.flights[id] != nil
+	return len(c.flights[id]) > 0
 }
 
 func (c *Cache) release(e *entry) {
