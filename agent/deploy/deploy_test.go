@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/ironyard/ironyard/agent/confine"
 	"github.com/ironyard/ironyard/agent/efiboot"
 	"github.com/ironyard/ironyard/agent/esp/esptest"
 	"github.com/ironyard/ironyard/agent/image"
@@ -26,7 +27,12 @@ import (
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == confine.Argument {
+		os.Exit(confine.Main()) // as the agent does
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // both are the disks of a machine, which are all there.
 type both []agentapi.Disk

@@ -39,6 +39,9 @@ const (
 	rootLabel      = "root"
 )
 
+// unready is the type of an ephemeral partition until its file system is made. A deploy that loses its power in between leaves it so.
+const unready = partition.TypeReserved
+
 const mib = 1 << 20
 
 // mkfsBound is how long the making of a file system may take.
@@ -146,9 +149,15 @@ func (l *layout) keep(out partition.Disk) error {
 	}
 	var has []string
 	for _, p := range parts {
-		if p.Number == want.Number && p.Start == want.Start && p.Size == want.Size && p.Type == want.Type {
-			l.want[want.Number-1].GUID = p.GUID
-			return nil
+		if p.Number == want.Number && p.Start == want.Start && p.Size == want.Size {
+			switch p.Type {
+			case want.Type:
+				l.want[want.Number-1].GUID = p.GUID
+				return nil
+			case partition.TypeIn(l.kind, unready):
+				return &ParamError{fmt.Sprintf("preserve_ephemeral is set, and the ephemeral partition %d of disk %s has no file system yet: the deploy that made it ended before, "+
+					"perhaps with the power. Nothing was written. Deploy without preserve_ephemeral: no instance has used that partition", p.Number, out.Name())}
+			}
 		}
 		has = append(has, fmt.Sprintf("%d of %d MiB from MiB %d", p.Number, p.Size/mib, p.Start/mib))
 	}
@@ -350,6 +359,9 @@ func (w *partitioning) finish(drive []byte) (err error) {
 		drive = nil
 	}
 	table, err := partition.New(w.noted, w.layout.kind, w.layout.want)
+	if at, made := w.layout.places[forEphemeral]; err == nil && made && !w.kept {
+		err = table.SetType(at.Number, unready)
+	}
 	if err != nil {
 		return err
 	}
@@ -422,8 +434,35 @@ func (d *Deployer) formatEphemeral(ctx context.Context, name string, l layout, r
 	if kind := filesystem.Kind(format); made.Kind != kind && (made.Kind != filesystem.Ext || !slices.Contains([]string{"ext2", "ext3"}, format)) {
 		return fmt.Errorf("the ephemeral partition reads back as %s, not %s", made.Kind, kind)
 	}
+	if err := d.ready(name, l); err != nil {
+		return fmt.Errorf("telling in the partition table that the ephemeral partition is made: %w", err)
+	}
 	d.Log.Info("ephemeral partition made", "partition", at, "format", format, "seconds", time.Since(began).Seconds())
 	return nil
+}
+
+// ready gives the ephemeral partition its type, when its file system is on the medium.
+func (d *Deployer) ready(name string, l layout) (err error) {
+	out, err := disk.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	noted := &noted{Disk: out, writes: map[int64][]byte{}}
+	table, err := partition.Read(noted)
+	if err == nil {
+		err = table.SetType(l.places[forEphemeral].Number, l.want[l.places[forEphemeral].Number-1].Type)
+	}
+	if err == nil {
+		err = table.Write()
+	}
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return err
+	}
+	return d.readBack(noted, nil, partition.Partition{})
 }
 
 // identify reads what is on a partition of a disk that is not open, past what the kernel kept of it.

@@ -11,10 +11,20 @@ import (
 const (
 	TypeBIOSBoot = "21686148-6449-6E6F-744E-656564454649"
 	TypeSwap     = "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
+	// TypeReserved is Linux's for what holds no file system. In an MBR it is "Non-FS data".
+	TypeReserved = "8DA63339-0007-60C0-C436-083AC8230908"
 )
 
 // mbrTypes are the MBR's bytes for the types that a new one may have.
-var mbrTypes = map[string]byte{TypeLinux: 0x83, TypeSwap: 0x82}
+var mbrTypes = map[string]byte{TypeLinux: 0x83, TypeSwap: 0x82, TypeReserved: 0xda}
+
+// TypeIn is how Partition.Type writes a type in a table of a kind.
+func TypeIn(kind Kind, of string) string {
+	if kind == MBR {
+		return fmt.Sprintf("%02x", mbrTypes[of])
+	}
+	return of
+}
 
 // Wanted is a partition of a new table.
 type Wanted struct {
@@ -38,9 +48,10 @@ func Layout(d Disk, kind Kind, want []Wanted) ([]Partition, error) {
 	var out []Partition
 	at := int64(mib)
 	for i, w := range want {
-		p := Partition{Number: i + 1, Label: w.Label, Type: w.Type, GUID: w.GUID, Start: at, Size: roundUp(w.Size, mib)}
+		p := Partition{Number: i + 1, Label: w.Label, GUID: w.GUID, Start: at, Size: roundUp(w.Size, mib)}
+		p.Type = TypeIn(kind, w.Type)
 		if kind == MBR {
-			p.Label, p.GUID, p.Type = "", "", fmt.Sprintf("%02x", mbrTypes[w.Type])
+			p.Label, p.GUID = "", ""
 		}
 		out = append(out, p)
 		at += p.Size

@@ -72,3 +72,28 @@ func TestNewTables(t *testing.T) {
 		}
 	}
 }
+
+// A partition gets another type, and nothing else of the table changes.
+func TestAnotherType(t *testing.T) {
+	for kind, types := range map[Kind][2]string{GPT: {TypeReserved, TypeLinux}, MBR: {"da", "83"}} {
+		d := &memory{make([]byte, 32<<20), 512}
+		made, err := New(d, kind, []Wanted{{Label: "a", Type: TypeReserved, Size: 5 << 20}, {Label: "b", Type: TypeSwap, Size: 3 << 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := made.Partitions()
+		if err := made.SetType(1, TypeLinux); err != nil {
+			t.Fatal(err)
+		}
+		is := made.Partitions()
+		if was[0].Type != types[0] || is[0].Type != types[1] {
+			t.Errorf("%s: type %s, then %s", kind, was[0].Type, is[0].Type)
+		}
+		if is[0].Type = was[0].Type; is[0] != was[0] || is[1] != was[1] {
+			t.Errorf("%s: %+v, and %+v before", kind, is, was)
+		}
+		if made.SetType(3, TypeLinux) == nil || made.SetType(0, TypeLinux) == nil {
+			t.Errorf("%s: a partition that is not there has another type", kind)
+		}
+	}
+}

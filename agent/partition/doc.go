@@ -65,6 +65,8 @@ type Table interface {
 	GrowToDisk() error
 	// AddLast adds a partition of at least size bytes at the end of the disk.
 	AddLast(label string, size int64) (Partition, error)
+	// SetType gives a partition another type, one that a new table may have. The rest of its entry stays.
+	SetType(number int, kind string) error
 	// Write puts the table on the disk.
 	Write() error
 }

@@ -188,6 +188,14 @@ func (g *gpt) AddLast(label string, size int64) (Partition, error) {
 	return g.describe(slot), nil
 }
 
+func (g *gpt) SetType(number int, kind string) error {
+	if number < 1 || number > g.count || g.entry(number-1).free() {
+		return fmt.Errorf("disk %s has no partition %d", g.disk.Name(), number)
+	}
+	copy(g.entry(number - 1)[:16], parseGUID(kind))
+	return nil
+}
+
 // flusher is a disk that keeps writes in a cache, which it may write out in any order.
 type flusher interface{ Flush() error }
 

@@ -81,6 +81,17 @@ func (m *mbr) AddLast(label string, size int64) (Partition, error) {
 	return m.describe(slot), nil
 }
 
+func (m *mbr) SetType(number int, kind string) error {
+	if number < 1 || number > 4 || m.entry(number - 1)[4] == 0 {
+		return fmt.Errorf("disk %s has no primary partition %d", m.disk.Name(), number)
+	}
+	if mbrTypes[kind] == 0 {
+		return fmt.Errorf("an MBR has no partitions of type %s", kind)
+	}
+	m.entry(number - 1)[4] = mbrTypes[kind]
+	return nil
+}
+
 func (m *mbr) Write() error {
 	if _, err := m.disk.WriteAt(m.sector, 0); err != nil {
 		return fmt.Errorf("writing the partition table: %w", err)
