@@ -45,7 +45,26 @@ type Keeper struct {
 	Pace
 	Now func() time.Time // nil: time.Now
 
-	told map[string]string // what it waits for, by group
+	told   map[string]string // what it waits for, by group
+	stages map[string]*stay
+}
+
+// stay is a stage of a group's replacement, as this keeper has seen it. Times in rows are of other replicas' clocks: a stage is as old as
+// its keeper has seen it, and what it waits for is what was there then. A keeper that begins again waits longer.
+type stay struct {
+	row   store.GroupKey
+	since time.Time
+	works map[string]bool // those that were open when all of before were in the database, by id; nil: not read yet
+}
+
+// stay returns how the keeper has seen a stage.
+func (k *Keeper) stay(g *store.GroupKey) *stay {
+	s := k.stages[g.Group]
+	if s == nil || s.row.Stage != g.Stage || s.row.Newest != g.Newest {
+		s = &stay{row: *g, since: k.Now()}
+		k.stages[g.Group] = s
+	}
+	return s
 }
 
 // Pace is how fast replacements go on; 0: as usual. Tests are faster.
@@ -81,7 +100,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 func (k *Keeper) prepare() {
-	k.Pace, k.told = k.withDefaults(), map[string]string{}
+	k.Pace, k.told, k.stages = k.withDefaults(), map[string]string{}, map[string]*stay{}
 	if k.Now == nil {
 		k.Now = time.Now
 	}
@@ -115,7 +134,8 @@ func (k *Keeper) look(ctx context.Context) error {
 
 // waits says what the group's stage waits for; empty if it is over.
 func (k *Keeper) waits(ctx context.Context, g *store.GroupKey) (string, error) {
-	age := k.Now().Sub(g.StageAt)
+	seen := k.stay(g)
+	age := k.Now().Sub(seen.since)
 	if g.Stage == Sealing {
 		if age < k.Settled {
 			return Waits(Sealing), nil
@@ -129,7 +149,7 @@ func (k *Keeper) waits(ctx context.Context, g *store.GroupKey) (string, error) {
 		if age >= Bound {
 			return "", nil
 		}
-		return k.unfinished(ctx, g)
+		return k.unfinished(ctx, seen, age)
 	}
 	if err := k.Away(g.Group); err != nil {
 		return "the site: " + err.Error(), nil
@@ -230,13 +250,13 @@ func (k *Keeper) unpublished(ctx context.Context, g *store.GroupKey) (string, er
 	return "", nil
 }
 
-// unfinished says that work goes on that began before all sealed with the new generation; empty if not.
-func (k *Keeper) unfinished(ctx context.Context, g *store.GroupKey) (string, error) {
-	before := g.StageAt.Add(k.Committed)
-	if k.Now().Before(before) {
+// unfinished says that work goes on that began before all sealed with the new generation; empty if not. Work that began a little later is
+// waited for, too.
+func (k *Keeper) unfinished(ctx context.Context, seen *stay, age time.Duration) (string, error) {
+	if age < k.Committed {
 		return Waits(Ending), nil
 	}
-	n := 0
+	open := map[string]bool{}
 	for after := ""; ; {
 		works, err := k.Store.OpenWorks(ctx, after, page)
 		if err != nil {
@@ -244,18 +264,18 @@ func (k *Keeper) unfinished(ctx context.Context, g *store.GroupKey) (string, err
 		}
 		for _, w := range works {
 			after = w.Node
-			if strings.EqualFold(w.Group, g.Group) && w.RequestedAt.Before(before) {
-				n++
+			if strings.EqualFold(w.Group, seen.row.Group) && (seen.works == nil || seen.works[w.ID]) {
+				open[w.ID] = true
 			}
 		}
 		if len(works) < page {
 			break
 		}
 	}
-	if n == 0 {
+	if seen.works = open; len(open) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("%d pieces of work that began under the old key", n), nil
+	return fmt.Sprintf("%d pieces of work that began under the old key", len(open)), nil
 }
 
 // moveOn begins the next stage, unless another replica has, or the replacement has begun once more.
@@ -289,6 +309,7 @@ func (k *Keeper) moveOn(ctx context.Context, seen *store.GroupKey) error {
 		return tx.PutGroupKey(ctx, g)
 	})
 	if err == nil && moved {
+		k.stay(seen)
 		k.Log.Info("a conductor group's key is being replaced", "group", seen.Group, "stage", seen.Stage, "done", seen.Stage == "", "since", seen.BeganAt)
 	}
 	return err

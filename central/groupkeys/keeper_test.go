@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus"
 	"github.com/ironyard/ironyard/protocol/join"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/work"
 )
 
 // bench is a keeper with its database, its rackds and its clock.
@@ -123,7 +124,10 @@ func TestNoStageWaitsForEver(t *testing.T) {
 			b := newBench(t)
 			b.update(func(ctx context.Context, tx *store.Tx) error { return Begin(ctx, tx, "a", b.now) })
 			b.live = c.live(b)
-			b.want(c.stage, Bound)
+			if b.after(0) == HandingOut {
+				b.want(HandingOut, Bound-time.Second)
+				b.want(c.stage, time.Second)
+			}
 			if c.stage != HandingOut {
 				return
 			}
@@ -177,5 +181,58 @@ func TestASecondRevocation(t *testing.T) {
 	g, err := b.Store.GroupKey(t.Context(), "a")
 	if err != nil || g.Sealing != 2 || g.Oldest != 0 {
 		t.Errorf("row %+v, %v", g, err)
+	}
+}
+
+// open begins a piece of work on a new node of group "a". It bears a time of a replica whose clock is off by so much.
+func (b *bench) open(name string, off time.Duration) (id string) {
+	b.t.Helper()
+	n := storetest.NewNode(name)
+	n.ConductorGroup = "a"
+	storetest.Insert(b.t, b.Store, n)
+	w := storetest.NewWork(n, work.Deploy)
+	w.Group, w.RequestedAt = "a", b.now.Add(off)
+	b.update(func(ctx context.Context, tx *store.Tx) error { return tx.InsertWork(ctx, w) })
+	return w.ID
+}
+
+// Replicas have clocks that are days ahead or behind, and take turns. No stage ends early or waits longer for that, and work that began
+// under the old key keeps that key.
+func TestClocksOfReplicasThatAreWrong(t *testing.T) {
+	const days = 5 * 24 * time.Hour
+	for name, off := range map[string]time.Duration{"ahead": days, "behind": -days} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.update(func(ctx context.Context, tx *store.Tx) error { return Begin(ctx, tx, "a", b.now.Add(off)) })
+			b.live = []bus.Member{b.rackd("r1", 0), b.rackd("r2", 0, 1)}
+			b.want(HandingOut, time.Minute) // not overdue
+			b.want(HandingOut, time.Hour)
+			b.live = []bus.Member{b.rackd("r1", 0, 1)}
+			b.want(Sealing, time.Second)
+			// The row says that the stage began at another replica's time.
+			moved := func() {
+				b.update(func(ctx context.Context, tx *store.Tx) error {
+					g, err := tx.GroupKey(ctx, "a")
+					if err != nil {
+						return err
+					}
+					g.StageAt = b.now.Add(off)
+					return tx.PutGroupKey(ctx, g)
+				})
+			}
+			moved()
+			b.want(Sealing, settled-time.Second)
+			b.want(Publishing, time.Second)
+			b.live = []bus.Member{b.rackd("r1", 1, 0)}
+			works := []string{b.open("before", 0), b.open("by one ahead", days), b.open("by one behind", -days)}
+			b.want(Ending, time.Second)
+			moved()
+			for _, id := range works {
+				b.want(Ending, committed)
+				b.update(func(ctx context.Context, tx *store.Tx) error { return tx.EndWork(ctx, id, store.WorkEnded, "") })
+			}
+			b.open("begun later", -days)
+			b.want(Withdrawing, time.Second)
+		})
 	}
 }
