@@ -1,14 +1,6 @@
-package audit
+package age
 
 import "time"
-
-// A clock that is set ahead makes every line old. Lines that are removed do not come back, so nothing is removed for a while after such a
-// step: an operator sees the warning, and sets the clock right. A clock that was behind and is right now costs no more than that while.
-const (
-	// stepped is how far a clock is ahead of the time that has passed to count as set, and restsFor how long nothing is removed then.
-	stepped  = time.Hour
-	restsFor = 24 * time.Hour
-)
 
 // watch compares the clock with the time that passes.
 type watch struct {

@@ -53,7 +53,9 @@ func TestConductorThatEnded(t *testing.T) {
 		{Name: "rack-0", Group: "north", Drivers: []string{"ipmi"}, Created: ended.Add(-time.Hour), Updated: ended},
 		{Name: "rack-1", Group: "an older one", Created: ended, Updated: ended}, // it lives, and was there before
 	} {
-		if err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error { return tx.NoteConductor(ctx, &c) }); err != nil {
+		if err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			return tx.NoteConductor(ctx, &c, time.Now().Add(time.Hour))
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,9 @@ type Config struct {
 	Log   *slog.Logger
 	// Keep is for how long lines are kept; 0: for ever.
 	Keep time.Duration
-	Now  func() time.Time // nil: time.Now
+	// Before says which lines are older than Keep, and whether they may be removed (central/age).
+	Before func(ctx context.Context, keep time.Duration) (before time.Time, may bool, err error)
+	Now    func() time.Time // nil: time.Now
 }
 
 // Bounds of what waits.
@@ -52,9 +54,6 @@ type Trail struct {
 	lost      int // since the log was told
 	// away: the log was told that the database takes no lines. Run alone uses it.
 	away bool
-	// clock is looked at before lines are removed, which Prune alone does. began is when the Trail was made.
-	clock watch
-	began time.Time
 }
 
 // line is one that waits. correct: it is in the database and says something else.
@@ -91,9 +90,7 @@ func New(c Config) *Trail {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	t := &Trail{cfg: c, began: time.Now()}
-	t.clock.look(c.Now(), 0)
-	return t
+	return &Trail{cfg: c}
 }
 
 // Ended records how a request has ended: a says what was known when it began, the rest
@@ -244,21 +241,17 @@ func (t *Trail) putStrangersBack(lines []line, lost int) {
 	t.strangers = all[:min(len(all), maxStrangers)]
 }
 
-// Prune removes lines that are older than Keep, unless the clock was set ahead lately. One call runs at a time.
+// Prune removes lines that are older than Keep, as far as Before lets it. One call runs at a time.
 func (t *Trail) Prune(ctx context.Context) error {
 	if t.cfg.Keep == 0 {
 		return nil
 	}
-	ahead, may := t.clock.look(t.cfg.Now(), time.Since(t.began))
-	if ahead > 0 {
-		t.cfg.Log.Warn("the clock of this host was set ahead: no line of the audit is removed for a while. If the clock is wrong, set it right before that is over",
-			"ahead", ahead.Round(time.Second), "while", restsFor, "clock", t.cfg.Now().UTC())
-	}
-	if !may {
-		return nil
+	before, may, err := t.cfg.Before(ctx, t.cfg.Keep)
+	if err != nil || !may {
+		return err
 	}
 	for {
-		n, err := t.cfg.Store.PruneAudit(ctx, t.cfg.Now().Add(-t.cfg.Keep), pruneBatch)
+		n, err := t.cfg.Store.PruneAudit(ctx, before, pruneBatch)
 		if err != nil || n < pruneBatch {
 			return err
 		}

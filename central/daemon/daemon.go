@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ironyard/ironyard/central/age"
 	"github.com/ironyard/ironyard/central/api"
 	"github.com/ironyard/ironyard/central/askclient"
 	"github.com/ironyard/ironyard/central/audit"
@@ -84,7 +85,11 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	forced := &dispatch.Dispatcher{Store: db, Roster: members, Key: cfg.Key, Groups: keys, Now: time.Now, Log: cfg.Log, Away: away}
 	in := ingest.New(ingest.Config{Store: db, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Key: cfg.Key, Groups: keys, Inspection: cfg.Inspection, Calls: calls, Correct: forced.Correct})
 	out := relay.New(relay.Config{Store: db, Key: cfg.Key, Groups: keys, Metrics: m, Log: cfg.Log, SiteOf: siteMap.SiteOf, Drained: in.Applied})
-	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep})
+	ages, err := age.Begin(ctx, db, cfg.Log, nil)
+	if err != nil {
+		return err
+	}
+	trail := audit.New(audit.Config{Store: db, Log: cfg.Log, Keep: cfg.AuditKeep, Before: ages.Before})
 	changes, told := newFeed(&cfg, db, buses)
 	budget := strangers.New(cfg.Strangers, func(k strangers.Kind) { m.StrangersRefused.WithLabelValues(string(k)).Inc() })
 	handler := api.New(api.Config{Auth: gate.strategy, Policy: gate.rules, NoSelfService: cfg.Access.NoSelfService,
@@ -112,7 +117,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	})
 	g.Go(func() error { return watch.run(ctx) })
 	g.Go(func() error { return trail.Run(ctx) })
-	old := retention.New(retention.Config{Rows: db, Log: cfg.Log, History: cfg.KeepHistory, Works: cfg.KeepWorks,
+	old := retention.New(retention.Config{Rows: db, Log: cfg.Log, History: cfg.KeepHistory, Works: cfg.KeepWorks, Before: ages.Before,
 		Removed: func(kind string, rows int64) { m.Removed.WithLabelValues(kind).Add(float64(rows)) }})
 	g.Go(func() error { return old.Run(ctx) })
 	g.Go(func() error { return budget.Run(ctx, cfg.Log) })
@@ -123,7 +128,7 @@ func Run(ctx context.Context, cfg Config, ready func(Info)) (err error) {
 	g.Go(func() error { return keys.Run(ctx, cfg.Log) })
 	keeper := &groupkeys.Keeper{Store: db, Keys: keys, Log: cfg.Log, Rackds: members.Conductors, Failover: siteMap.Failover, Away: away, SiteOf: siteMap.SiteOf, Pace: cfg.KeyPace}
 	g.Go(func() error { return keeper.Run(ctx) })
-	seen := register.New(register.Config{Store: db, Roster: members, Log: cfg.Log})
+	seen := register.New(register.Config{Store: db, Roster: members, Before: ages.Before, Log: cfg.Log})
 	g.Go(func() error { return seen.Run(ctx) })
 	if a := cfg.busAuthority(authority); a != nil {
 		g.Go(func() error { return a.PushAccounts(ctx, cfg.BusURL, cfg.Log) })

@@ -27,6 +27,9 @@ const (
 	Every = 5 * time.Second
 	// Refresh is how old a sign of life in a row may become while its rackd lives.
 	Refresh = 10 * time.Minute
+	// aheadOfUs is how far a sign of life in a row may lie in the future: clocks of replicas differ a little. One that lies
+	// further was written by a clock that was wrong, and hides all that follow.
+	aheadOfUs = time.Hour
 	// Keep is how long a rackd that ended is remembered, as long as Ironic does by default.
 	Keep = 14 * 24 * time.Hour
 )
@@ -40,6 +43,8 @@ type Roster interface {
 type Config struct {
 	Store  *store.Store
 	Roster Roster
+	// Before says which signs of life are older than Keep, and whether their rackds may be forgotten (central/age).
+	Before func(ctx context.Context, keep time.Duration) (before time.Time, may bool, err error)
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger
 }
@@ -98,14 +103,20 @@ func (r *Register) look(ctx context.Context) error {
 	}
 	prune := now.Sub(r.pruned) >= Refresh
 	if len(changed) > 0 || prune {
-		err := r.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			for i := range changed {
-				if err := tx.NoteConductor(ctx, &changed[i]); err != nil {
-					return err
+		before, may, err := r.Before(ctx, Keep)
+		if err == nil {
+			err = r.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+				for i := range changed {
+					if err := tx.NoteConductor(ctx, &changed[i], now.Add(aheadOfUs)); err != nil {
+						return err
+					}
 				}
-			}
-			return tx.ForgetConductors(ctx, now.Add(-Keep))
-		})
+				if !may {
+					return nil
+				}
+				return tx.ForgetConductors(ctx, before)
+			})
+		}
 		if err != nil {
 			maps.Copy(living, r.seen) // the gone are still to be written
 			r.seen = living

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -13,6 +14,11 @@ import (
 type roster []bus.Member
 
 func (r *roster) Conductors() []bus.Member { return *r }
+
+// before judges ages by a clock that is right.
+func before(now *time.Time) func(context.Context, time.Duration) (time.Time, bool, error) {
+	return func(_ context.Context, keep time.Duration) (time.Time, bool, error) { return now.Add(-keep), true, nil }
+}
 
 // TestRegister follows a rackd that comes, lives on, goes and is forgotten.
 func TestRegister(t *testing.T) {
@@ -27,7 +33,7 @@ func TestRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	living := roster{}
-	r := New(Config{Store: st, Roster: &living, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+	r := New(Config{Store: st, Roster: &living, Before: before(&now), Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 	look := func(after time.Duration, lives bool) []*store.Conductor {
 		t.Helper()
 		now = now.Add(after)
@@ -89,7 +95,7 @@ func TestReplicasAgree(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, seen := range []time.Time{now, now.Add(-time.Minute)} { // the second replica is behind
 		living := roster{{Name: "r1", RenewedAt: seen}}
-		if err := New(Config{Store: st, Roster: &living, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}).look(t.Context()); err != nil {
+		if err := New(Config{Store: st, Roster: &living, Before: before(&now), Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}).look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

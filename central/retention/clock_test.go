@@ -52,7 +52,7 @@ func TestWhatWasWrittenLastIsKept(t *testing.T) {
 			}
 			add(300, time.Now().Add(c.before), "before")
 			add(40, time.Now().Add(c.now), "today")
-			if err := retention.New(retention.Config{Rows: s, Log: slog.New(slog.DiscardHandler)}).Round(t.Context()); err != nil {
+			if err := retention.New(retention.Config{Rows: s, Before: byThisHost, Log: slog.New(slog.DiscardHandler)}).Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			lines, err := s.History(t.Context(), store.HistoryQuery{Node: node, Page: store.Page{Limit: 1000}})

@@ -81,7 +81,7 @@ func TestAMillionLines(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			s := storetest.Open(t, made(t))
 			removed := map[string]int64{}
-			p := retention.New(retention.Config{Rows: s, Log: slog.New(slog.DiscardHandler), Removed: func(kind string, n int64) { removed[kind] += n }})
+			p := retention.New(retention.Config{Rows: s, Before: byThisHost, Log: slog.New(slog.DiscardHandler), Removed: func(kind string, n int64) { removed[kind] += n }})
 			ctx, cancel := context.WithCancel(t.Context())
 			var took []time.Duration
 			var g errgroup.Group

@@ -1,9 +1,9 @@
 // Package retention removes what the database keeps of each node for a while only: old lines of its history, and rows
 // of works that ended long ago.
 //
-// It imports central/store only. It goes through all nodes at a slow pace, a page at a time, in transactions of few
-// rows, so that no request waits for it. Every replica of central does that: one that finds nothing left changes
-// nothing. What it has not come to is removed in the next round.
+// It imports central/store only. Which works are old, central/age says. It goes through all nodes at a slow pace, a page at
+// a time, in transactions of few rows, so that no request waits for it. Every replica of central does that: one that finds
+// nothing left changes nothing. What it has not come to is removed in the next round.
 package retention
 
 import (
@@ -47,6 +47,8 @@ type Config struct {
 	// Works is for how long the row of an ended work is kept; 0: DefaultWorks; below 0: for ever. A node's newest work
 	// is always kept.
 	Works time.Duration
+	// Before says which works ended longer ago than that, and whether they may be removed (central/age).
+	Before func(ctx context.Context, keep time.Duration) (before time.Time, may bool, err error)
 	// Removed, if not nil, is told how many rows of "history" or of "works" are gone.
 	Removed func(kind string, rows int64)
 }
@@ -86,7 +88,13 @@ func (p *Pruner) Run(ctx context.Context) error {
 func (p *Pruner) Round(ctx context.Context) error {
 	ended := time.Time{} // before all works
 	if p.cfg.Works > 0 {
-		ended = time.Now().Add(-p.cfg.Works)
+		before, may, err := p.cfg.Before(ctx, p.cfg.Works)
+		if err != nil {
+			return err
+		}
+		if may {
+			ended = before
+		}
 	}
 	for after := ""; ; {
 		list, err := p.cfg.Rows.Surpluses(ctx, after, ended, page)

@@ -52,6 +52,11 @@ func (r *rows) PruneWorks(_ context.Context, node string, _ time.Time, limit int
 	return int64(n), nil
 }
 
+// byThisHost judges ages by this host's clock.
+func byThisHost(_ context.Context, keep time.Duration) (time.Time, bool, error) {
+	return time.Now().Add(-keep), true, nil
+}
+
 func some(n int) *rows {
 	r := &rows{nodes: map[string]*store.Surplus{}}
 	for i := range n {
@@ -68,7 +73,7 @@ func TestRounds(t *testing.T) {
 		r := some(250)
 		r.fail.Store(true)
 		removed := map[string]int64{}
-		p := retention.New(retention.Config{Rows: r, Log: slog.New(slog.DiscardHandler), Removed: func(kind string, n int64) { removed[kind] += n }})
+		p := retention.New(retention.Config{Rows: r, Before: byThisHost, Log: slog.New(slog.DiscardHandler), Removed: func(kind string, n int64) { removed[kind] += n }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx) }()
@@ -102,7 +107,7 @@ func TestKeptForEver(t *testing.T) {
 			history, works int
 		}{"history": {retention.Config{History: -1}, 700, 0}, "works": {retention.Config{Works: -1}, 300, 500}, "other numbers": {retention.Config{History: 10, Works: time.Hour}, 10, 0}} {
 			r := some(1)
-			c.cfg.Rows, c.cfg.Log = r, slog.New(slog.DiscardHandler)
+			c.cfg.Rows, c.cfg.Before, c.cfg.Log = r, byThisHost, slog.New(slog.DiscardHandler)
 			if err := retention.New(c.cfg).Round(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -113,7 +118,7 @@ func TestKeptForEver(t *testing.T) {
 		r := some(1)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
-		if err := retention.New(retention.Config{Rows: r, Log: slog.New(slog.DiscardHandler), History: -1, Works: -1}).Run(ctx); err != nil || r.counts != 0 {
+		if err := retention.New(retention.Config{Rows: r, Before: byThisHost, Log: slog.New(slog.DiscardHandler), History: -1, Works: -1}).Run(ctx); err != nil || r.counts != 0 {
 			t.Errorf("both: %d counts, %v", r.counts, err)
 		}
 	})

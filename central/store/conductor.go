@@ -27,7 +27,8 @@ var (
 	selectConductors = register("SELECT " + names(conductorColumns, "c.") + " FROM conductors c WHERE c.name > $1 ORDER BY c.name")
 	upsertConductor  = register("INSERT INTO conductors (" + names(conductorColumns, "") + ") VALUES (" + placeholders(1, len(conductorColumns)) + ") " +
 		"ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at " +
-		"WHERE conductors.updated_at < excluded.updated_at")
+		"WHERE conductors.updated_at < excluded.updated_at OR conductors.updated_at > $" + fmt.Sprint(len(conductorColumns)+1))
+	newestConductor  = register("SELECT c.updated_at FROM conductors c ORDER BY c.updated_at DESC LIMIT 1")
 	forgetConductors = register("DELETE FROM conductors WHERE updated_at < $1")
 )
 
@@ -46,10 +47,36 @@ func (s *Store) Conductors(ctx context.Context) ([]*Conductor, error) {
 	return list, nil
 }
 
-// NoteConductor writes how a rackd was at c.Updated, unless something newer is there. When
+// NewestConductor is when the rackds that were noted gave their last sign of life; zero: no rackd was noted.
+func (s *Store) NewestConductor(ctx context.Context) (newest time.Time, err error) {
+	r, err := s.engine.query(ctx, newestConductor)
+	err = scanAll(r, err, func(r rows) error {
+		var micros int64
+		if err := r.Scan(&micros); err != nil || micros == 0 {
+			return err
+		}
+		newest = time.UnixMicro(micros).UTC()
+		return nil
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the newest conductor: %w", err)
+	}
+	return newest, nil
+}
+
+// Clock is the time by the clock of the database's host.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	now, err := s.engine.clock(ctx)
+	if err == nil && now.IsZero() {
+		now = s.now()
+	}
+	return now, err
+}
+
+// NoteConductor writes how a rackd was at c.Updated, unless something newer is there that is not newer than wrong, too. When
 // it was first noted stays.
-func (tx *Tx) NoteConductor(ctx context.Context, c *Conductor) error {
-	if _, err := tx.conn.exec(ctx, upsertConductor, fields(conductorColumns, c)...); err != nil {
+func (tx *Tx) NoteConductor(ctx context.Context, c *Conductor, wrong time.Time) error {
+	if _, err := tx.conn.exec(ctx, upsertConductor, append(fields(conductorColumns, c), wrong.UnixMicro())...); err != nil {
 		return fmt.Errorf("note conductor %s: %w", c.Name, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // conn sends statements with numbered placeholders ($1); either inside a
@@ -50,6 +51,8 @@ type engine interface {
 	member(column, name string) string
 	name() string
 	ping(ctx context.Context) error
+	// clock is the time by the clock of the database's host; zero: the database is a file of this host.
+	clock(ctx context.Context) (time.Time, error)
 	close() error
 }
 

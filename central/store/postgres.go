@@ -227,6 +227,13 @@ func (e *postgresEngine) bear(d time.Duration) (end func()) {
 	return func() { e.silence.set(was) }
 }
 
+func (e *postgresEngine) clock(ctx context.Context) (now time.Time, err error) {
+	if err = e.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
 func (e *postgresEngine) close() error { e.pool.Close(); return nil }
 
 // pgConn is a conn over a pool or a transaction.

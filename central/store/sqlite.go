@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -170,5 +171,7 @@ func (e *sqliteEngine) ping(ctx context.Context) error {
 	}
 	return e.reader.db.PingContext(ctx)
 }
+
+func (e *sqliteEngine) clock(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (e *sqliteEngine) close() error { return errors.Join(e.reader.close(), e.writer.close()) }

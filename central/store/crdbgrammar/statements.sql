@@ -683,7 +683,7 @@ INSERT INTO changes (uuid, seq, created_at, resource, object, node, event, phase
 
 INSERT INTO chassis (uuid, created_at, updated_at, empty_texts, description, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
-INSERT INTO conductors (name, conductor_group, drivers, created_at, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at WHERE conductors.updated_at < excluded.updated_at;
+INSERT INTO conductors (name, conductor_group, drivers, created_at, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO UPDATE SET conductor_group = excluded.conductor_group, drivers = excluded.drivers, updated_at = excluded.updated_at WHERE conductors.updated_at < excluded.updated_at OR conductors.updated_at > $6;
 
 INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UPDATE SET drive = excluded.drive;
 
@@ -760,6 +760,8 @@ SELECT b.created_at, b.first_revision, b.last_revision, b.messages FROM buckets 
 SELECT c.name, c.conductor_group, c.drivers, c.created_at, c.updated_at FROM conductors c WHERE c.name > $1 ORDER BY c.name;
 
 SELECT c.node FROM config_drives c JOIN nodes n ON n.uuid = c.node WHERE c.node > $1 AND n.driver_internal_info LIKE $2 ORDER BY c.node LIMIT $3;
+
+SELECT c.updated_at FROM conductors c ORDER BY c.updated_at DESC LIMIT 1;
 
 SELECT c.uuid, c.phases FROM changes c WHERE c.seq = 0 ORDER BY c.uuid LIMIT $1;
 
