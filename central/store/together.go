@@ -79,7 +79,11 @@ func (g *group) together(members []*member, before *underway) *underway {
 		defer cancel()
 		if ending.wait != nil {
 			asked, err := ending.wait()
-			if a.asked = asked; err != nil {
+			a.asked = asked
+			switch {
+			case errors.Is(err, ErrUnknown): // what a member's check has said before says less: the answer was lost, not the write
+				a.err, a.culprit = err, nil
+			case err != nil:
 				a.failed(err, nil)
 			}
 		}
