@@ -397,6 +397,61 @@ func TestBootScript(t *testing.T) {
 		refusal{"POST", path + "?method=ipxe_config", "1.1", "", 400, "does not support HTTP POST"})
 }
 
+// A machine whose rackd writes no script asks again, at the URL that it has asked at. An error would have its firmware boot something
+// else. Its console names no node, and the log does.
+func TestMachineAsksAgain(t *testing.T) {
+	const path, mac = "/v1/drivers/fake-hardware/vendor_passthru", "aa:bb:cc:dd:ee:01"
+	for name, change := range map[string]func(*bench){
+		"its rackd is silent":        func(b *bench) { b.ask[ask.GetBootScript] = diesAnswering },
+		"its rackd answers no text":  func(b *bench) { b.ask[ask.GetBootScript] = `7` },
+		"no rackd is alive any more": func(b *bench) { b.rackds(nil) },
+		"none of its driver is alive": func(b *bench) {
+			b.rackds(fakeRoster{{Name: "other", Drivers: map[string]map[string][]string{"redfish": redfishDriver}}})
+		},
+		"none serves its group any more": func(b *bench) {
+			b.rackds(fakeRoster{{Name: "rack-2", Group: "east", Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.addNode()
+			b.addPort("aaaaaaaa-2222-4333-8444-555555555555", mac, "")
+			err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+				return tx.NoteConductor(ctx, &store.Conductor{Name: "rack-1", Drivers: []string{"fake-hardware", "ipmi"}, Created: noon, Updated: noon})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(b)
+			for query, again := range map[string]string{
+				path + "/ipxe_config?port_address=AA-BB-CC-DD-EE-01":               "?port_address=aa%3Abb%3Acc%3Add%3Aee%3A01",
+				path + "/ipxe_config?node_uuid=" + nodeID:                          "?node_uuid=" + nodeID,
+				path + "?port_address=" + mac + "&method=ipxe_config":              "?method=ipxe_config&port_address=aa%3Abb%3Acc%3Add%3Aee%3A01",
+				"/v1/drivers/ipmi/vendor_passthru/ipxe_config?node_uuid=" + nodeID: "?node_uuid=" + nodeID, // which a rackd had that is gone
+			} {
+				a := b.want(200, "GET", query, "", "")
+				if want := "sleep 5\nchain --replace " + again + " || reboot\n"; !strings.HasPrefix(a.body, "#!ipxe\n") || !strings.HasSuffix(a.body, want) || a.Header.Get("Content-Type") != plainText {
+					t.Errorf("%s: %q as %q; want the end %q", query, a.body, a.Header.Get("Content-Type"), want)
+				}
+				if said := strings.Split(a.body, "chain ")[0]; strings.Contains(said, nodeID) || strings.Contains(said, "rack-") || !strings.Contains(said, "the rackd of this machine writes no boot script now") {
+					t.Errorf("the console says %q", said)
+				}
+			}
+			if log := b.log.String(); strings.Count(log, "no boot script for a machine") != 1 || !strings.Contains(log, "level=WARN") || !strings.Contains(log, "node="+nodeID) {
+				t.Errorf("of four requests of an address the log says %s", log)
+			}
+			b.want(404, "GET", "/v1/drivers/nobody/vendor_passthru/ipxe_config?node_uuid="+nodeID, "1.1", "")
+		})
+	}
+}
+
+// rackds has these rackds alive, and no others.
+func (b *bench) rackds(alive fakeRoster) {
+	cfg := b.server.Config
+	cfg.Roster, cfg.routed = alive, nil
+	b.server = New(cfg)
+}
+
 func TestHardwareRefusals(t *testing.T) {
 	b := newBench(t)
 	b.knowsHardware()

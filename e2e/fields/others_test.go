@@ -187,7 +187,7 @@ var queries = joined(
 	filtering(by("central/api.streamNotifications"), "GET notifications", "event_type", "last_event_id", "level", "node"),
 	filtering(by("central/api.lookup"), "GET lookup", "addresses", "node_uuid"),
 	filtering(by("central/api.validateNodeByQuery"), "GET nodes/validate", "node", "node_uuid"),
-	filtering(by("central/api.nodeThatBoots"), "GET drivers/{driver}/vendor_passthru/ipxe_config", "node_uuid", "port_address"),
+	filtering(by("central/api.machineNamed"), "GET drivers/{driver}/vendor_passthru/ipxe_config", "node_uuid", "port_address"),
 	filtering(by("central/api.nodesOfQuery"), "lists of connectors", "node"),
 	filtering(by("central/api.nodesOfQuery"), "lists of targets", "node"),
 	table{
