@@ -16,8 +16,8 @@ type Order struct {
 	Image *File
 	// Volumes: attach these, and boot the first.
 	Volumes *Volumes
-	// Disk: boot what is installed.
-	Disk bool
+	// Disk: boot what is installed. ByFirmware: that is a volume, which the firmware attaches by itself.
+	Disk, ByFirmware bool
 	// Again: ask again in a while, another rackd first, because this one may not know the newest.
 	Again bool
 	// Reason is shown at the console when there is nothing to boot, or nothing yet.
@@ -105,6 +105,17 @@ func Image(f File) Order { return Order{Name: "instance-image", Image: &f} }
 
 // LocalDisk boots what is installed.
 func LocalDisk() Order { return Order{Name: "local-disk", Disk: true} }
+
+// FirmwareVolume boots a volume that the firmware attaches by itself, as one of its boot options.
+func FirmwareVolume() Order { return Order{Name: "firmware-volume", Disk: true, ByFirmware: true} }
+
+// Installed names what a machine with Disk boots, for people.
+func (o Order) Installed() string {
+	if o.ByFirmware {
+		return "its volume, which its firmware attaches"
+	}
+	return "its disk"
+}
 
 // Refuse says that there is nothing to boot, and why.
 func Refuse(reason string) Order { return Order{Name: "refuse", Reason: reason} }

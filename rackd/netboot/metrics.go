@@ -32,7 +32,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		leases6: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ironyard_rackd_dhcp6_leases",
 			Help: "Addresses of the DHCPv6 ranges that are taken or set aside."}),
 		scripts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_scripts_total",
-			Help: "Boot scripts generated, by order (ramdisk, instance, instance-image, local-disk, later, refuse, unknown; foreign: asked from another address than the machine was given; unheard: before its address was known)."}, []string{"order"}),
+			Help: "Boot scripts generated, by order (ramdisk, instance, instance-image, installer, volume, local-disk, firmware-volume, later, refuse, unknown; foreign: asked from another address than the machine was given; unheard: before its address was known)."}, []string{"order"}),
 		files: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_files_total",
 			Help: "Boot files asked for, by transport (http, tftp, medium) and result (ok, missing, busy, unanswered, failed)."}, []string{"via", "result"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ironyard_rackd_boot_file_bytes_total",

@@ -151,7 +151,7 @@ func TestVolumesAreBooted(t *testing.T) {
 				if err := errors.Join(i.Validate(r.Node), c.boot.(driver.VolumeBooter).ValidateVolume(task.Hardware, r.Node)); err != nil {
 					t.Fatal(err)
 				}
-				if o := c.boot.InstanceOrder(r.Node, nil); (o.Volumes != nil) != c.byIPXE || !c.byIPXE && !o.Disk {
+				if o := c.boot.InstanceOrder(r.Node, nil); (o.Volumes != nil) != c.byIPXE || o.Disk == c.byIPXE || o.ByFirmware == c.byIPXE {
 					t.Errorf("the machine is told %+v", o)
 				}
 				steps := i.DeploySteps(r.Node)

@@ -215,8 +215,11 @@ func (i Interface) RamdiskOrder(n *node.Document, _ map[string]string) bootorder
 	return bootorder.Refuse(fmt.Sprintf("Node %s boots its ramdisk from a virtual medium, and not from the network: see which boot device its BMC has set.", n.Label()))
 }
 
-// InstanceOrder sends a machine that asks the network to its disk.
-func (Interface) InstanceOrder(*node.Document, map[string]string) bootorder.Order {
+// InstanceOrder sends a machine that asks the network to its disk, or to the volume that its firmware attaches.
+func (Interface) InstanceOrder(n *node.Document, _ map[string]string) bootorder.Order {
+	if volume.Boots(n) {
+		return bootorder.FirmwareVolume()
+	}
 	return bootorder.LocalDisk()
 }
 

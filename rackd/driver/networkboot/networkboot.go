@@ -165,11 +165,13 @@ func (i Interface) asksFirmware(n *node.Document) bool { return i.byFirmware && 
 // attaches the volume itself goes on with its next boot option.
 func (i Interface) InstanceOrder(n *node.Document, facts map[string]string) bootorder.Order {
 	o := bootorder.LocalDisk()
-	if volume.Boots(n) {
-		if !i.asksFirmware(n) {
-			o = volume.Order(n)
-		}
-	} else if own, loads := instancefiles.Order(n, facts); loads {
+	own, loads := instancefiles.Order(n, facts)
+	switch boots := volume.Boots(n); {
+	case boots && i.asksFirmware(n):
+		o = bootorder.FirmwareVolume()
+	case boots:
+		o = volume.Order(n)
+	case loads:
 		o = own
 	}
 	o.OverTFTP, o.Direct = i.overTFTP, i.programs

@@ -368,7 +368,7 @@ func scriptURL(m netboot.Machine, mac string, s Server) string {
 // an error; when it ends well, firmware shows its menu instead. A BIOS does not go
 // on reliably, so there iPXE boots the first disk itself.
 func local(b *strings.Builder, m netboot.Machine) {
-	fmt.Fprintf(b, "echo Ironyard: %s boots from its disk\n", line(label(m)))
+	fmt.Fprintf(b, "echo Ironyard: %s boots from %s\n", line(label(m)), m.Order.Installed())
 	if m.BootMode == "bios" {
 		b.WriteString("sanboot --no-describe --drive 0x80 || exit 1\n")
 		return

@@ -56,7 +56,8 @@ func TestGolden(t *testing.T) {
 			m.Order = bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://10.77.0.1:8080/images/k"}, Initramfs: bootorder.File{URL: "http://10.77.0.1:8080/images/r"},
 				Instance: true, Params: []string{"text"}, Installer: &bootorder.Installer{Repository: "http://mirror.example/os/ || shell"}})
 		},
-		"instance-gone": func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
+		"firmware-volume": func(m *netboot.Machine) { m.State, m.Order, m.BootMode = "active", bootorder.FirmwareVolume(), "uefi" },
+		"instance-gone":   func(m *netboot.Machine) { m.Order = bootorder.Instance(bootorder.Load{}) },
 		"instance-image": func(m *netboot.Machine) {
 			m.State, m.BootMode = "active", "bios"
 			m.Order = bootorder.Image(bootorder.File{URL: "http://10.77.0.1:8080/images/i"})

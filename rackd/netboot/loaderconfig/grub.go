@@ -50,7 +50,7 @@ func GRUB(m netboot.Machine, mac string, r ipxescript.Ramdisk) string {
 		return heard + fmt.Sprintf("echo %s\nif linux %s %s; then\nif initrd %s; then\nboot\nfi\nfi\necho %s\n",
 			say(greeting(m, p.what)), p.kernel.grub(), strings.Join(words, " "), p.ramdisk.grub(), say("Ironyard: "+p.what+" did not load"))
 	case m.Order.Disk:
-		return heard + "echo " + say(greeting(m, "from its disk")) + "\nexit 1\n"
+		return heard + "echo " + say(greeting(m, "from "+m.Order.Installed())) + "\nexit 1\n"
 	}
 	text, forGood := reason(m)
 	if forGood {

@@ -39,11 +39,12 @@ var cases = map[string]struct {
 	"an instance":        {bootorder.Instance(bootorder.Load{Kernel: bootorder.File{URL: "http://h/k", ID: "a"}, Initramfs: bootorder.File{URL: "http://h/r", ID: "b"}, Params: []string{"root=/dev/ram0"}}), []string{"boots the instance", "linux '/boot/own/52-54-00-00-00-01/kernel' 'console=ttyS0' 'root=/dev/ram0'; then"}, []string{"APPEND console=ttyS0 root=/dev/ram0\n"}},
 	"an installer": {bootorder.Install(bootorder.Load{Kernel: bootorder.File{URL: "http://h/k", ID: "a"}, Initramfs: bootorder.File{URL: "http://h/r", ID: "b"}, Instance: true, Params: []string{"text"}, Installer: &bootorder.Installer{Repository: "http://mirror.example/os/"}}),
 		[]string{"boots the installer", "'text' 'inst.ks=http://10.77.0.1:8080/boot/installer/11111111-1111-4111-8111-111111111111/s3cret/ks.cfg' 'inst.repo=http://mirror.example/os/' 'BOOTIF=01-52-54-00-00-00-01'; then"}, []string{"boots the installer", " inst.repo=http://mirror.example/os/ BOOTIF="}},
-	"an instance's no more": {bootorder.Instance(bootorder.Load{}), []string{"names no kernel and ramdisk any more"}, []string{"names no kernel and ramdisk any more"}},
-	"its disk":              {bootorder.LocalDisk(), []string{"from its disk", "exit"}, []string{"LOCALBOOT 0"}},
-	"later":                 {bootorder.Later("Node m1 asked 'too' early."), []string{"Node m1 asked _too_ early."}, []string{"TIMEOUT 50\n", "KERNEL /pxelinux.0"}},
-	"nothing":               {bootorder.Refuse(`Node m1 is in state "available".`), []string{`is in state "available".`, "reboot"}, []string{"TIMEOUT 300"}},
-	"a volume":              {bootorder.FromVolumes(bootorder.Volumes{}), []string{"use the boot interface ipxe"}, []string{"use the boot interface ipxe"}},
+	"an instance's no more":    {bootorder.Instance(bootorder.Load{}), []string{"names no kernel and ramdisk any more"}, []string{"names no kernel and ramdisk any more"}},
+	"its disk":                 {bootorder.LocalDisk(), []string{"from its disk", "exit"}, []string{"LOCALBOOT 0"}},
+	"a volume of its firmware": {bootorder.FirmwareVolume(), []string{"from its volume, which its firmware attaches", "exit"}, []string{"from its volume, which its firmware attaches", "LOCALBOOT 0"}},
+	"later":                    {bootorder.Later("Node m1 asked 'too' early."), []string{"Node m1 asked _too_ early."}, []string{"TIMEOUT 50\n", "KERNEL /pxelinux.0"}},
+	"nothing":                  {bootorder.Refuse(`Node m1 is in state "available".`), []string{`is in state "available".`, "reboot"}, []string{"TIMEOUT 300"}},
+	"a volume":                 {bootorder.FromVolumes(bootorder.Volumes{}), []string{"use the boot interface ipxe"}, []string{"use the boot interface ipxe"}},
 }
 
 func TestConfigurations(t *testing.T) {

@@ -21,7 +21,7 @@ func PXELinux(m netboot.Machine, mac string, r ipxescript.Ramdisk) string {
 		return fmt.Sprintf("SAY %s\nDEFAULT ironyard\nPROMPT 0\nTIMEOUT %d\nONTIMEOUT again\nONERROR again\nLABEL ironyard\nLINUX %s\nINITRD %s\nAPPEND %s\n%s",
 			ipxescript.Line(greeting(m, p.what)), 10*ipxescript.RetrySeconds, p.kernel.pxelinux(), p.ramdisk.pxelinux(), strings.Join(p.words, " "), again)
 	case m.Order.Disk:
-		return fmt.Sprintf("SAY %s\nDEFAULT disk\nPROMPT 0\nLABEL disk\nLOCALBOOT 0\n", ipxescript.Line(greeting(m, "from its disk")))
+		return fmt.Sprintf("SAY %s\nDEFAULT disk\nPROMPT 0\nLABEL disk\nLOCALBOOT 0\n", ipxescript.Line(greeting(m, "from "+m.Order.Installed())))
 	}
 	text, forGood := reason(m)
 	return wait(text, forGood)
