@@ -417,7 +417,7 @@ func TestMachineAsksAgain(t *testing.T) {
 			b.addNode()
 			b.addPort("aaaaaaaa-2222-4333-8444-555555555555", mac, "")
 			err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-				return tx.NoteConductor(ctx, &store.Conductor{Name: "rack-1", Drivers: []string{"fake-hardware", "ipmi"}, Created: noon, Updated: noon})
+				return tx.NoteConductor(ctx, &store.Conductor{Name: "rack-1", Drivers: []string{"fake-hardware", "ipmi"}, Created: noon, Updated: noon}, noon)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -87,9 +87,10 @@ func webImage(field, text, _ string) string {
 	return ""
 }
 
+// httpsImage is one that firmware loads which loads by https alone.
 func httpsImage(field, text, _ string) string {
 	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "https" {
-		return fmt.Sprintf("driver_info %s is not an https URL", field)
+		return fmt.Sprintf("driver_info %s is not an https URL, and its firmware loads by https alone", field)
 	}
 	return ""
 }

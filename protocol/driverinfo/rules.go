@@ -32,7 +32,9 @@ var (
 	programs = []string{"http"}
 	byHTTP   = []string{"redfish-https"}
 	byHTTPS  = []string{"ilo-uefi-https"}
-	images   = slices.Concat(drives, byHTTP)
+	byURL    = slices.Concat(byHTTP, byHTTPS)
+	bySome   = slices.Concat(drives, byHTTP) // http will do
+	images   = slices.Concat(drives, byURL)
 	boots    = slices.Concat(loaders, programs, images)
 
 	// Deploy interfaces that bring an image into the rack's cache, and those that write it to a disk.
@@ -214,11 +216,11 @@ var rules = map[string][]rule{
 	"deploy_ramdisk":               {{readers: loaders, wrong: file}, {readers: images, reads: withoutImage, wrong: fileForImage}, {readers: programs, wrong: notLoaded}},
 	"rescue_kernel":                {{readers: programs, wrong: notLoaded}},
 	"rescue_ramdisk":               {{readers: programs, wrong: notLoaded}},
-	"deploy_iso":                   {{readers: images, wrong: webImage}, {readers: byHTTPS, wrong: httpsImage}},
-	"external_http_url":            {{readers: images, reads: withoutImage, wrong: webImage}},
-	"ironyard_media_https":         {{readers: drives, wrong: overHTTPS}, {readers: byHTTP, wrong: notOverHTTPS}},
-	"config_via_removable":         {{readers: drives, wrong: secondMedium}, {readers: byHTTP, wrong: noSecondMedium}},
-	"config_via_floppy":            {{readers: drives, wrong: secondMedium}, {readers: byHTTP, wrong: noSecondMedium}},
+	"deploy_iso":                   {{readers: bySome, wrong: webImage}, {readers: byHTTPS, wrong: httpsImage}},
+	"external_http_url":            {{readers: bySome, reads: withoutImage, wrong: webImage}, {readers: byHTTPS, reads: withoutImage, wrong: httpsImage}},
+	"ironyard_media_https":         {{readers: drives, wrong: overHTTPS}, {readers: byURL, wrong: notOverHTTPS}},
+	"config_via_removable":         {{readers: drives, wrong: secondMedium}, {readers: byURL, wrong: noSecondMedium}},
+	"config_via_floppy":            {{readers: drives, wrong: secondMedium}, {readers: byURL, wrong: noSecondMedium}},
 	"bootloader":                   {{readers: images, wrong: noBootloader}},
 
 	"image_http_proxy":           {{readers: fetches, wrong: proxy}},

@@ -177,7 +177,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 		}
 	}
 	hardware, err := drivers.Open(drivers.Options{Enabled: c.Drivers, Fake: c.Fake, BMCTimeout: c.BMCTimeout, BMCPace: c.BMCPace, BMCs: c.BMCs, Fetching: c.Fetching,
-		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, Ramdisks: ramdisks, Interface: machinesInterface(c), Media: media, ISCSIPort: c.ISCSIPort,
+		CAFolder: namedfile.Folder(c.CAFolder), AnsibleFolder: c.AnsibleFolder, Recovery: c.PowerRecovery, Ramdisks: ramdisks, Interface: machinesInterface(c), Media: media, HTTPS: c.Rack != nil && c.Rack.face().https() != "", ISCSIPort: c.ISCSIPort,
 		Calls: metrics.NewBMC(r.registry), Log: c.Log})
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ var inOrder = map[string][]map[string]any{
 	"http":                  {{}},
 	"redfish-virtual-media": {ownFiles, {"deploy_iso": "http://192.0.2.9/i.iso"}, {"deploy_iso": "http://192.0.2.9/i.iso", "config_via_removable": "true"}},
 	"redfish-https":         {ownFiles, {"deploy_iso": "http://192.0.2.9/i.iso"}},
-	"ilo-uefi-https":        {{"deploy_iso": "https://192.0.2.9/i.iso"}},
+	"ilo-uefi-https":        {ownFiles, {"deploy_iso": "https://192.0.2.9/i.iso"}},
 	"direct":                {{"image_server_hosts": "192.0.2.9"}, {"image_server_hosts": "192.0.2.9", "image_server_auth_strategy": "http_basic", "image_server_user": "u", "image_server_password": "p"}},
 }
 
@@ -102,7 +102,7 @@ func (hasAll) Identity() string                        { return "all" }
 // central refuses, too.
 func TestCentralRefusesWhatValidateDoes(t *testing.T) {
 	o := all
-	o.Ramdisks, o.Media, o.AnsibleFolder = hasAll{}, func(string) error { return nil }, t.TempDir()
+	o.Ramdisks, o.Media, o.HTTPS, o.AnsibleFolder = hasAll{}, func(string) error { return nil }, true, t.TempDir()
 	for name, mode := range map[string]os.FileMode{"ansible-playbook": 0o700, "deploy.yaml": 0o600} {
 		if err := os.WriteFile(filepath.Join(o.AnsibleFolder, name), []byte("#!/bin/false\n"), mode); err != nil {
 			t.Fatal(err)

@@ -86,6 +86,8 @@ type Options struct {
 	ISCSIPort int
 	// Media says why no bootable medium can be made here that starts on machines of a boot mode; nil: none can.
 	Media func(mode string) error
+	// HTTPS: this rackd has a certificate with which it serves firmware.
+	HTTPS bool
 	Log   *slog.Logger
 
 	// AnsibleFolder holds the playbooks and keys of the deploy interface ansible; empty: there are none.

@@ -20,11 +20,11 @@ import (
 var instances = map[string]map[string]any{
 	"nothing":                        {},
 	"an image":                       {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)},
-	"a CD":                           {"boot_iso": "http://192.0.2.1/i.iso"},
+	"a CD":                           {"boot_iso": "https://192.0.2.1/i.iso"},
 	"a kernel":                       {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"},
 	"a container":                    {"image_source": "oci://192.0.2.1/i", "image_disk_format": "bootc"},
 	"an image by netboot":            {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "capabilities": "boot_option:netboot"},
-	"a CD, said to be a ramdisk":     {"boot_iso": "http://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
+	"a CD, said to be a ramdisk":     {"boot_iso": "https://192.0.2.1/i.iso", "ironic_ramdisk_deploy": true},
 	"a kernel, said to be a ramdisk": {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "ironic_ramdisk_deploy": "true"},
 	"an installer":                   {"image_source": "http://192.0.2.1/i.tgz", "image_checksum": strings.Repeat("ab", 32), "kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "stage2": "http://192.0.2.1/s"},
 	"a kernel, as netboot":           {"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
@@ -44,7 +44,7 @@ func attach(n *node.Document) {
 // needsUEFI is what boot interfaces say that boot no machine in BIOS mode.
 var needsUEFI = map[string]string{
 	"http": "only UEFI firmware boots by HTTP", "http-ipxe": "only UEFI firmware boots by HTTP",
-	"redfish-https": "only UEFI firmware loads an image by HTTP", "ilo-uefi-https": "boot by HTTPS needs the boot mode uefi",
+	"redfish-https": "only UEFI firmware loads an image by HTTP", "ilo-uefi-https": "only UEFI firmware loads an image by HTTP",
 }
 
 // trouble is what is said of an instance that a pair of interfaces cannot deploy in a boot mode; empty: they can.
@@ -68,7 +68,7 @@ func trouble(boot, deploy, mode, instance string) string {
 	}
 	if instance == "a volume" && deploy != "ramdisk" {
 		switch {
-		case boot == "http" || boot == "ilo-uefi-https":
+		case boot == "http":
 			return fmt.Sprintf("must be one that boots volumes, such as ``ipxe``: %q does not", boot)
 		case inBIOS && strings.HasSuffix(boot, "virtual-media"):
 			return "virtual media can not boot volume in bios mode."
@@ -102,7 +102,7 @@ func trouble(boot, deploy, mode, instance string) string {
 			"a container": `image_disk_format is "bootc"`, "an installer": "Missing are: ['instance_info.root_gb']", // a kernel says that it is a partition image
 			"nothing": lacks, "a CD": lacks, "a volume": lacks, "a kernel": lacks, "a kernel, as netboot": lacks}[instance]
 	case "ramdisk":
-		if boot == "ilo-uefi-https" || boot == "http" { // what firmware loads is no instance, but for an image, which rackd makes of a kernel
+		if boot == "http" { // what firmware loads is no instance, but for an image, which rackd makes of a kernel
 			return fmt.Sprintf("The boot interface must have the `ramdisk_boot` capability. You are using an incompatible boot interface. Node u has %q", boot)
 		}
 		lacks := "Missing are: ['kernel', 'ramdisk'], or 'boot_iso'"
@@ -114,11 +114,8 @@ func trouble(boot, deploy, mode, instance string) string {
 
 // rescueTrouble is what is said of a rescue that a boot interface cannot boot in a boot mode; empty: it can.
 func rescueTrouble(boot, mode string) string {
-	switch {
-	case mode == "bios" && needsUEFI[boot] != "":
+	if mode == "bios" {
 		return needsUEFI[boot]
-	case boot == "ilo-uefi-https":
-		return "does not support validate_rescue (disabled or not implemented). For node u, another boot_interface may."
 	}
 	return ""
 }
@@ -159,7 +156,7 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.AnsibleFolder = playbooks(t)
-	o.Media, o.Ramdisks = func(string) error { return nil }, racks
+	o.Media, o.HTTPS, o.Ramdisks = func(string) error { return nil }, true, racks
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -201,9 +198,6 @@ func pairOf(hardware, boot, deploy, mode, instance string, kinds map[string][]st
 	n.InstanceInfo["rescue_password"] = "open sesame"
 	if instance == "a volume" {
 		attach(n)
-	}
-	if boot == "ilo-uefi-https" {
-		n.DriverInfo = map[string]any{"deploy_iso": "https://192.0.2.1/r.iso"}
 	}
 	if strings.HasPrefix(boot, "redfish-") && slices.Contains(kinds["management"], "redfish") {
 		n.Interfaces["management"] = "redfish" // the management of the same way

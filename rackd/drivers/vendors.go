@@ -106,7 +106,7 @@ func iloType(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *snm
 func ilo5Type(d *redfish.Driver, old *ribcl.Driver, lan *ipmi.Driver, agents *snmpclient.Reader, o Options) driver.Type {
 	_, own := iloInterfaces(d, old, lan, agents, o)
 	own["management"] = []driver.Named{{Name: "ilo5", Impl: iloManagement(d, o)}}
-	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: ilo.HTTPSBoot{}})
+	own["boot"] = append(own["boot"], driver.Named{Name: "ilo-uefi-https", Impl: mediaboot.HTTPSBoot(o.Media, o.HTTPS).Of(o.Ramdisks)})
 	own["vendor"] = []driver.Named{{Name: "ilo", Impl: ilo.Vendor{Vendor: redfish.Vendor{Driver: d}, ISO: ilo.ISO{Machine: d, Reach: o.Fetching.CheckURL}}}}
 	own["raid"] = []driver.Named{{Name: "ilo5", Impl: redfish.RAID{Driver: d, Bringup: o.Bringup}}}
 	return vendor("ilo5", o, own)

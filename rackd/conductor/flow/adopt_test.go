@@ -14,7 +14,6 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
-	"github.com/ironyard/ironyard/rackd/driver/ilo"
 	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 	"github.com/ironyard/ironyard/rackd/driver/none"
@@ -55,7 +54,7 @@ func TestAdoptLooksAtWhatBoots(t *testing.T) {
 		"a volume, without ports":         {deploy: write, live: true, volume: volumeIQN, portless: true, refusal: "pxe_enabled", class: driver.ErrInvalid},
 		"a volume that has no name":       {deploy: write, live: true, volume: "disk 1", refusal: "target_iqn", class: driver.ErrInvalid},
 		"a volume and no initiator":       {deploy: write, live: true, volume: volumeIQN, unnamed: true, refusal: "initiator", class: driver.ErrInvalid},
-		"a volume that nothing boots":     {deploy: write, live: true, volume: volumeIQN, boot: ilo.HTTPSBoot{}, refusal: "deploy_iso", class: driver.ErrInvalid},
+		"a volume that nothing boots":     {deploy: write, live: true, volume: volumeIQN, boot: mediaboot.HTTPSBoot(bootable, true), refusal: "cannot set a URL", class: driver.ErrInvalid},
 		"a volume by firmware":            {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), attaches: volumeIQN},
 		"another volume by firmware":      {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), attaches: "iqn.2026-11.org.example:other", refusal: "its firmware attaches iqn.2026-11.org.example:other, LUN 0", class: driver.ErrInvalid},
 		"no volume by firmware":           {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), refusal: "its firmware attaches none", class: driver.ErrInvalid},

@@ -300,43 +300,19 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
+// The boot interface ilo-uefi-https has the firmware load a URL once, and then its disk.
 func TestHTTPSBoot(t *testing.T) {
 	d, m := newDouble(t), management(t)
 	n := nodeOf(d)
-	n.DriverInfo[fieldRamdisk] = "https://images.example/ipa.iso"
-	if err := (HTTPSBoot{}).Validate(n); err != nil {
-		t.Error(err)
-	}
-	kind := driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: m}}, "management": {{Name: "m", Impl: m}}, "boot": {{Name: "b", Impl: HTTPSBoot{}}}, "deploy": {{Name: "d", Impl: deployless{}}}}}
-	reg, err := driver.NewRegistry(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Driver = "t"
-	task := drivertest.NewRig().Task(HTTPSBoot{})
-	task.Node = n
-	if task.Hardware, err = reg.Resolve(n); err != nil {
-		t.Fatal(err)
-	}
-	if err := (HTTPSBoot{}).PrepareRamdisk(t.Context(), task); err != nil {
+	const image = "https://192.0.2.5:8443/media/u/secret/boot.iso"
+	if err := m.SetHTTPBoot(t.Context(), &drivertest.Fence{}, n, image, false); err != nil {
 		t.Fatal(err)
 	}
 	boot := d.At[redfishtest.System]["Boot"].(map[string]any)
-	if boot["BootSourceOverrideTarget"] != "UefiHttp" || boot["HttpBootUri"] != n.DriverInfo[fieldRamdisk] || boot["BootSourceOverrideEnabled"] != "Once" {
+	if boot["BootSourceOverrideTarget"] != "UefiHttp" || boot["HttpBootUri"] != image || boot["BootSourceOverrideEnabled"] != "Once" {
 		t.Errorf("it boots %v", boot)
 	}
-	if err := (HTTPSBoot{}).PrepareInstance(t.Context(), task); err != nil || boot["BootSourceOverrideTarget"] != "Hdd" {
+	if err := m.SetBootDevice(t.Context(), &drivertest.Fence{}, n, driver.BootDisk, true); err != nil || boot["BootSourceOverrideTarget"] != "Hdd" {
 		t.Errorf("then %v, %v", boot, err)
 	}
-	n.DriverInfo[fieldRamdisk] = "http://images.example/ipa.iso"
-	if err := (HTTPSBoot{}).Validate(n); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("without TLS: %v", err)
-	}
 }
-
-type deployless struct{}
-
-func (deployless) Properties() map[string]string              { return nil }
-func (deployless) Validate(*node.Document) error              { return nil }
-func (deployless) DeploySteps(*node.Document) []driver.Step   { return nil }
-func (deployless) TearDownSteps(*node.Document) []driver.Step { return nil }

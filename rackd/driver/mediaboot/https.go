@@ -58,10 +58,18 @@ func (i Interface) ownBase(t *driver.Task) (string, error) {
 	switch {
 	case i.by == byHTTP && secure != "", i.by == byDrive && byHTTPS(t.Node) != "" && secure != "":
 		return secure, nil
+	case i.secure:
+		return "", noCertificate(t.Node)
 	case i.by == byDrive && byHTTPS(t.Node) != "":
 		return "", fmt.Errorf("node %s: driver_info %s asks for https, and this rackd has no --https-certificate: give it one, or remove the field: %w", t.Node.Label(), fieldHTTPS, driver.ErrInvalid)
 	}
 	return t.Media.Base(), nil
+}
+
+// noCertificate refuses an image of this rackd for firmware that loads by https alone.
+func noCertificate(n *node.Document) error {
+	return fmt.Errorf("node %s: its firmware loads by https alone, and this rackd has no --https-certificate: give it one, or give the node driver_info %s as an https URL: %w",
+		n.Label(), ready(n), driver.ErrInvalid)
 }
 
 // verifies reports whether the BMC is to verify rackd's certificate.

@@ -31,7 +31,7 @@ func (i Interface) ValidateInstanceFiles(n *node.Document) error {
 		return err
 	}
 	if n.InstanceString(fieldInstance) != "" {
-		return check(n, "instance_info "+fieldInstance, n.InstanceString(fieldInstance))
+		return i.check(n, "instance_info "+fieldInstance, n.InstanceString(fieldInstance))
 	}
 	for _, field := range []string{instancefiles.Kernel, instancefiles.Ramdisk} {
 		if u, err := url.Parse(n.InstanceString(field)); err != nil || u.Scheme == "tftp" {

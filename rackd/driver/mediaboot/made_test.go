@@ -148,6 +148,12 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"no address":              {network: `{"links":[],"networks":[],"services":[]}`, says: "no interface an address"},
 		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
 		"UEFI and HTTP":           {by: HTTPBoot},
+		"by TLS alone":            {by: byTLS(true)},
+		"without a certificate":   {by: byTLS(false), says: "no --https-certificate"},
+		"behind another's":        {by: byTLS(false), info: map[string]any{fieldExternal: "https://h"}},
+		"behind one without":      {by: byTLS(true), info: map[string]any{fieldExternal: "http://h"}, says: "by https alone"},
+		"its own image by TLS":    {by: byTLS(false), info: map[string]any{ownramdisk.ImageField: "https://h/i.iso"}},
+		"its own without":         {by: byTLS(true), info: map[string]any{ownramdisk.ImageField: "http://h/i.iso"}, says: "by https alone"},
 		"an image, with a second": {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldRemovable: "true"}},
 		"by its former name":      {info: map[string]any{ownramdisk.ImageField: ramdiskISO, fieldFloppy: true}},
 		"for rescues":             {info: map[string]any{fieldRescue: ramdiskISO, fieldRemovable: "True"}},
@@ -182,6 +188,43 @@ func TestWhatCannotBeMade(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
+	}
+}
+
+// byTLS is of firmware that loads by https alone, in a rack that serves it so or not.
+func byTLS(served bool) func(func(string) error) Interface {
+	return func(problem func(string) error) Interface { return HTTPSBoot(problem, served) }
+}
+
+// Each boot by https has an address of its own, which tells the ramdisk its parameters and ends with the boot. A boot that was prepared
+// and never made ends so, too.
+func TestImagesByTLSEndWithTheirBoot(t *testing.T) {
+	_, k, l, s := loadingTask(t, nil)
+	s.secure, k.Node.DriverInfo = "https://192.0.2.5:8443", map[string]any{"kernel_append_params": "quiet"}
+	i := HTTPSBoot(fine, true)
+	for n := range 2 {
+		if err := i.PrepareRamdisk(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("https://192.0.2.5:8443/media/u/secret%d/boot.iso false", n+1); len(l.sets) != n+1 || l.sets[n] != want {
+			t.Errorf("the firmware was told %q, want %q as the last", l.sets, want)
+		}
+		if load, made := i.Medium(k.Node, k.Facts); !made || !slices.Contains(load.Params, "quiet") {
+			t.Errorf("the image has %+v, made: %t", load, made)
+		}
+		if s.withdrawn {
+			t.Error("the address of the image has ended before its boot")
+		}
+		if err := i.CleanUpRamdisk(t.Context(), k); err != nil || !s.withdrawn || k.Facts[factAt] != "" {
+			t.Errorf("after the boot: %v, withdrawn: %t, facts: %v", err, s.withdrawn, k.Facts)
+		}
+		s.withdrawn = false
+	}
+	if err := i.PrepareRamdisk(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.PrepareInstance(t.Context(), k); err != nil || !s.withdrawn || l.is.Device != "disk" {
+		t.Errorf("into the instance: %v, withdrawn: %t, the machine boots %q", err, s.withdrawn, l.is.Device)
 	}
 }
 
@@ -233,6 +276,38 @@ func TestFirmwareLoadsByTLS(t *testing.T) {
 		}
 		if got, err := i.image(t.Context(), k, cdSlot); err != nil || got != want || !strings.HasPrefix(got, k.Facts[factAt]) {
 			t.Errorf("%s: %q at %q, %v, want %q", by, got, k.Facts[factAt], err, want)
+		}
+	}
+}
+
+// Firmware that loads by https alone is told of rackd's own server by TLS, and of no image that comes without it.
+func TestFirmwareThatLoadsByTLSAlone(t *testing.T) {
+	i := HTTPSBoot(fine, true)
+	for what, c := range map[string]struct {
+		secure     string
+		info       map[string]any
+		want, says string
+	}{
+		"made here":                {secure: "https://192.0.2.5:8443", want: "https://192.0.2.5:8443/media/u/secret1/boot.iso"},
+		"rackd has no certificate": {says: "no --https-certificate"},
+		"behind a proxy":           {info: map[string]any{fieldExternal: "https://e"}, want: "https://e/media/u/secret1/boot.iso"},
+		"the node's own":           {info: map[string]any{ownramdisk.ImageField: "https://h/i.iso"}, want: "https://h/i.iso"},
+		"the node's own, by http":  {info: map[string]any{ownramdisk.ImageField: "http://h/i.iso"}, says: "by https alone"},
+	} {
+		k := task(t, &node.Document{UUID: "tls"})
+		k.Media, k.Node.DriverInfo = &server{secure: c.secure}, c.info
+		got, err := i.image(t.Context(), k, cdSlot)
+		if c.says == "" && (err != nil || got != c.want) || c.says != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %q, %v, want %q %q", what, got, err, c.want, c.says)
+		}
+	}
+	plain := map[string]any{fieldExternal: "http://e"}
+	rescued := map[string]any{fieldRescue: "http://h/r.iso"}
+	cd := &node.Document{UUID: "u", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{fieldInstance: "http://h/i.iso"}}
+	for what, err := range map[string]error{"a proxy": i.Validate(&node.Document{UUID: "u", DriverInfo: plain}), "a rescue": i.ValidateRescue(&node.Document{UUID: "u", DriverInfo: rescued}),
+		"a CD": i.Validate(cd), "a CD of an instance": i.ValidateInstanceFiles(cd)} {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "by https alone") {
+			t.Errorf("%s by http: %v", what, err)
 		}
 	}
 }

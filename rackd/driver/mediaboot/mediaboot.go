@@ -1,6 +1,6 @@
 // Package mediaboot is the boot interfaces whose ramdisk is an image of a CD. With redfish-virtual-media the BMC shows it to its
-// machine as a CD or as a USB stick. With redfish-https the machine's UEFI firmware loads it by HTTP. Drivers of vendors have
-// them under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
+// machine as a CD or as a USB stick. With redfish-https the machine's UEFI firmware loads it by HTTP, with ilo-uefi-https by HTTPS
+// alone. Drivers of vendors have them under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
 // rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
@@ -44,6 +44,8 @@ type Interface struct {
 	by      way
 	problem func(mode string) error
 	rack    ownramdisk.Rack // nil: what the rack has is not known
+	// secure: the machine's firmware loads by https alone. served: this rackd serves firmware so.
+	secure, served bool
 }
 
 // way is how an image gets to the machine.
@@ -65,6 +67,12 @@ func HTTPBoot(problem func(mode string) error) Interface {
 	return Interface{by: byHTTP, problem: problem}
 }
 
+// HTTPSBoot is HTTPBoot for firmware that loads by https alone, as that of iLOs does by ilo-uefi-https. served tells whether this rackd
+// has a certificate to serve it with.
+func HTTPSBoot(problem func(mode string) error, served bool) Interface {
+	return Interface{by: byHTTP, problem: problem, secure: true, served: served}
+}
+
 // Of is the interface for machines of a rack that has these ramdisks.
 func (i Interface) Of(r ownramdisk.Rack) Interface {
 	i.rack = r
@@ -72,7 +80,7 @@ func (i Interface) Of(r ownramdisk.Rack) Interface {
 }
 
 // Properties names what is read of the node.
-func (Interface) Properties() map[string]string {
+func (i Interface) Properties() map[string]string {
 	all := ownramdisk.Properties()
 	all[ownramdisk.ImageField] = "URL (http or https) of the ramdisk as a bootable image; the agent in it must know the URL of this API, or be told by a second medium (" + fieldRemovable + "). Network_data does not reach it. Default: rackd makes an image for each boot, of kernel and ramdisk. Optional."
 	all[fieldRescue] = "The same as " + ownramdisk.ImageField + ", of the ramdisk for rescues. Default: rackd makes an image, of the kernel and ramdisk for rescues. Optional."
@@ -83,6 +91,11 @@ func (Interface) Properties() map[string]string {
 	all[fieldLoader] = "Refused: images are made with the GRUB of rackd's host. Optional."
 	all[persistField] = "Default, Always or Never: whether to set the boot device for good or for one boot. " +
 		"Default: for one boot into the ramdisk, for good into the instance. Optional."
+	if i.secure {
+		for name, says := range all {
+			all[name] = strings.ReplaceAll(says, "(http or https)", "(https)")
+		}
+	}
 	return all
 }
 
@@ -128,18 +141,18 @@ func (i Interface) Validate(n *node.Document) error {
 		return err
 	}
 	if text := n.DriverString(ownramdisk.ImageField); text != "" {
-		if err := check(n, "driver_info "+ownramdisk.ImageField, text); err != nil || !removable(n) {
+		if err := i.check(n, "driver_info "+ownramdisk.ImageField, text); err != nil || !removable(n) {
 			return err
 		}
 		return ownramdisk.ValidateParams(n) // its second medium tells them
 	}
 	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
-		if err := check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {
+		if err := i.check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {
 			return err // its deploys boot no ramdisk
 		}
 	}
 	if text := n.DriverString(fieldExternal); text != "" {
-		if err := check(n, "driver_info "+fieldExternal, text); err != nil {
+		if err := i.check(n, "driver_info "+fieldExternal, text); err != nil {
 			return err
 		}
 	}
@@ -179,6 +192,9 @@ func (i Interface) cannot(n *node.Document, rescue bool) error {
 	if err := i.problem(n.BootMode()); err != nil {
 		return fmt.Errorf("node %s: no bootable image can be made for boot mode %s: %w: %w", n.Label(), n.BootMode(), err, driver.ErrInvalid)
 	}
+	if i.secure && !i.served && n.DriverString(fieldExternal) == "" {
+		return noCertificate(n)
+	}
 	return nil
 }
 
@@ -188,12 +204,20 @@ var noGRUB = []string{"aarch64", "arm64", "ppc64le", "ppc64", "riscv64"}
 // ValidateRescue asks for an image for rescues that the BMC can load, or that can be made here.
 func (i Interface) ValidateRescue(n *node.Document) error {
 	if text := n.DriverString(fieldRescue); text != "" {
-		return check(n, "driver_info "+fieldRescue, text)
+		return i.check(n, "driver_info "+fieldRescue, text)
 	}
 	if err := i.cannot(n, true); err != nil {
 		return err
 	}
 	return ownramdisk.ValidateRescue(n, i.rack, unreadable, "tftp")
+}
+
+// check refuses an image that the machine's firmware or BMC does not load.
+func (i Interface) check(n *node.Document, field, text string) error {
+	if u, err := url.Parse(text); i.secure && (err != nil || u.Host == "" || u.Scheme != "https") {
+		return fmt.Errorf("node %s: %s is not an https URL, and its firmware loads by https alone: %w", n.Label(), field, driver.ErrInvalid)
+	}
+	return check(n, field, text)
 }
 
 func check(n *node.Document, field, text string) error {
@@ -274,7 +298,7 @@ func (i Interface) PrepareRamdisk(ctx context.Context, t *driver.Task) error {
 		return err
 	}
 	if i.by == byHTTP {
-		return load(ctx, t, text, false)
+		return i.load(ctx, t, text, false)
 	}
 	if err := i.takeOutInstance(ctx, t); err != nil {
 		return err
@@ -294,7 +318,7 @@ func (i Interface) image(ctx context.Context, t *driver.Task, boot slot) (string
 	delete(t.Facts, factAt)
 	field := ready(t.Node)
 	if text := t.Node.DriverString(field); text != "" {
-		if err := check(t.Node, "driver_info "+field, text); err != nil {
+		if err := i.check(t.Node, "driver_info "+field, text); err != nil {
 			return "", err
 		}
 		return text, i.reach(ctx, t, "driver_info "+field, text)
@@ -402,7 +426,7 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 	case boots:
 		return device(ctx, t, boot.device, true)
 	case text != "" && i.by == byHTTP:
-		return load(ctx, t, text, true)
+		return i.load(ctx, t, text, true)
 	case text != "":
 		if err := i.reach(ctx, t, "instance_info "+fieldInstance, text); err != nil {
 			return err
@@ -455,8 +479,8 @@ func (i Interface) bootsOther(t *driver.Task) bool {
 }
 
 // load has the firmware load an image by HTTP.
-func load(ctx context.Context, t *driver.Task, text string, persistent bool) error {
-	if err := check(t.Node, "the image to boot", text); err != nil {
+func (i Interface) load(ctx context.Context, t *driver.Task, text string, persistent bool) error {
+	if err := i.check(t.Node, "the image to boot", text); err != nil {
 		return err
 	}
 	if err := setHTTP(ctx, t, text, persistent); err != nil {
