@@ -25,6 +25,7 @@ import (
 	"github.com/ironyard/ironyard/ops/embeddedbus"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/virtual/fleet"
+	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 	states "github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
 )
@@ -359,7 +360,7 @@ func (r *rig) enrolled(t *testing.T, group string, f flow) (string, *fleet.Membe
 			body["driver"] = f.hardware
 		}
 		if f.hardware == "idrac" {
-			machine.BMC.Dell()
+			machine.BMC.Be(vbmc.Dell)
 		}
 		if strings.HasPrefix(f.hardware, "ilo") {
 			body["driver_info"] = ofILO(t, e.DriverInfo)

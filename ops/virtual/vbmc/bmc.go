@@ -80,7 +80,8 @@ type BMC struct {
 	tasks         tasks
 	lives         lives
 	callers       callers
-	dell          atomic.Bool // it is an iDRAC
+	flavour       atomic.Int32 // a Flavour
+	uefi          uefiBoot     // of an iLO
 
 	// mu makes a PATCH's check of the ETag and its write one step.
 	mu sync.Mutex

@@ -16,13 +16,10 @@ const (
 // virtualCD is the virtual drive as an iDRAC calls it.
 const virtualCD = "VCD-DVD"
 
-// Dell makes the BMC an iDRAC, as far as the boot from its virtual drive goes.
-func (b *BMC) Dell() { b.dell.Store(true) }
-
 // withDell answers by h, if the BMC is an iDRAC.
 func withDell(h handler) handler {
 	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
-		if !b.dell.Load() {
+		if !b.is(Dell) {
 			notFound(w, r)
 			return
 		}
@@ -32,7 +29,7 @@ func withDell(h handler) handler {
 
 // dellParts are an iDRAC's additions to the resource of the manager.
 func (b *BMC) dellParts(o object) object {
-	if b.dell.Load() {
+	if b.is(Dell) {
 		o["Actions"].(object)["Oem"] = object{"OemManager.v1_0_0#OemManager.ImportSystemConfiguration": object{"target": importPath}}
 		o["Links"].(object)["Oem"] = object{"Dell": object{"DellAttributes": []object{link(attributesPath)}}}
 	}

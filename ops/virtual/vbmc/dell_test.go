@@ -27,7 +27,7 @@ func TestIDRACBootsFromItsVirtualDrive(t *testing.T) {
 	if err := m.SetMediaBoot(t.Context(), open{}, n, "cdrom", false); err == nil {
 		t.Error("a BMC that is no iDRAC takes a profile")
 	}
-	b.Dell()
+	b.Be(Dell)
 	for _, persistent := range []bool{false, true} {
 		for range 2 { // what is so already is not written again
 			if err := m.SetMediaBoot(t.Context(), open{}, n, "cdrom", persistent); err != nil {

@@ -26,7 +26,7 @@ const (
 func withISCSI(h func(b *BMC, i ISCSIBooter, w http.ResponseWriter, r *http.Request)) handler {
 	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
 		i, ok := b.iscsiBooter()
-		if !ok {
+		if !ok || b.is(HPE) {
 			notFound(w, r)
 			return
 		}

@@ -69,6 +69,11 @@ var routes = sync.OnceValue(func() http.Handler {
 	closed("POST", managerResetPath, (*BMC).resetManager)
 	closed("GET", attributesPath, withDell(func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.dellAttributes()) }))
 	closed("POST", importPath, withDell((*BMC).importProfile))
+	closed("GET", biosPath, getHPE((*BMC).hpeBIOS))
+	closed("GET", mappingsPath, getHPE((*BMC).hpeMappings))
+	closed("GET", initiatorPath, withInitiator((*BMC).showInitiator))
+	closed("GET", initiatorSettingsPath, withInitiator((*BMC).showInitiatorSettings))
+	closed("PATCH", initiatorSettingsPath, withInitiator((*BMC).patchInitiatorSettings))
 	get(mediaPath, func(b *BMC) object {
 		var paths []string
 		for _, s := range b.drives() {
@@ -143,7 +148,7 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request) {
 
 func (b *BMC) root() object {
 	return resource(rootPath, "ServiceRoot.v1_5_0.ServiceRoot", "RootService", "Root Service", object{
-		"RedfishVersion": "1.9.0", "UUID": b.cfg.UUID, "Vendor": b.cfg.Manufacturer, "Product": b.cfg.Product,
+		"RedfishVersion": "1.9.0", "UUID": b.cfg.UUID, "Vendor": b.vendor(), "Product": b.cfg.Product,
 		"Systems": link(rootPath + "/Systems"), "Managers": link(rootPath + "/Managers"), "Chassis": link(rootPath + "/Chassis"),
 		"SessionService": link(rootPath + "/SessionService"), "EventService": link(eventsPath), "UpdateService": link(updatePath),
 		"Tasks": link(taskServicePath), "Links": object{"Sessions": link(sessionsPath)},
@@ -171,7 +176,7 @@ func (b *BMC) chassis() object {
 		"PowerState": powerState(b.computer.On()), "Status": healthy(true),
 		"Links": object{"ComputerSystems": []object{link(systemPath)}, "ManagedBy": []object{link(managerPath)}},
 	}
-	if _, ok := b.iscsiBooter(); ok {
+	if _, ok := b.iscsiBooter(); ok && !b.is(HPE) {
 		o["NetworkAdapters"] = link(adaptersPath)
 	}
 	return resource(chassisPath, "Chassis.v1_11_0.Chassis", "1", b.cfg.Name, o)

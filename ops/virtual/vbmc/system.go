@@ -26,7 +26,7 @@ func (b *BMC) bootTargets() []string {
 	if !b.cfg.Diskless {
 		list = append(list, "Hdd")
 	}
-	if !b.cfg.NoCD && !b.dell.Load() {
+	if !b.cfg.NoCD && !b.is(Dell) {
 		list = append(list, "Cd")
 	}
 	if _, ok := b.stickDrive(); ok {
@@ -34,6 +34,9 @@ func (b *BMC) bootTargets() []string {
 	}
 	if _, ok := b.httpBooter(); ok {
 		list = append(list, httpTarget)
+	}
+	if _, ok := b.bootOrderer(); ok && b.is(HPE) {
+		list = append(list, uefiTarget)
 	}
 	return list
 }
@@ -47,6 +50,9 @@ func (b *BMC) bootMode() string {
 
 // boot translates the computer's override into Redfish's three properties.
 func (b *BMC) boot() (target, enabled string) {
+	if _, on := b.uefi.get(); on {
+		return uefiTarget, "Continuous"
+	}
 	device, once := b.computer.BootOverride()
 	for name, d := range targets {
 		if d == device {
@@ -83,6 +89,7 @@ func (b *BMC) bootObject() object {
 			o["BootOrder"] = nil
 		}
 	}
+	b.hpeBoot(o)
 	return o
 }
 
@@ -103,6 +110,9 @@ func (b *BMC) system() object {
 	}
 	if _, ok := b.computer.(BootCounter); ok {
 		o["BiosVersion"] = b.version(BIOSFirmware)
+	}
+	if b.is(HPE) {
+		o["Bios"] = link(biosPath)
 	}
 	if _, ok := b.secureBooter(); ok {
 		o["SecureBoot"] = link(secureBootPath)
@@ -142,6 +152,10 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 	orderer, hasOrder := b.bootOrderer()
 	if hasOrder {
 		writable["BootOrder"] = &wanted
+	}
+	path, _ := b.uefi.get()
+	if hasOrder && b.is(HPE) {
+		writable[uefiOverride] = &path
 	}
 	// Clients that send a whole Boot object leave what they do not set empty.
 	for name, raw := range boot {
@@ -185,11 +199,26 @@ func (b *BMC) patchSystem(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if _, said := boot[uefiOverride]; said {
+		_, on := b.uefi.get()
+		b.uefi.set(path, on)
+	}
 	device := targets[target]
 	if enabled == "Disabled" {
 		device = ""
 	}
-	if targeted || toggled {
+	switch {
+	case !targeted && !toggled:
+	case target == uefiTarget && enabled != "Disabled":
+		if e := b.bootUEFI(orderer, path, enabled); e != nil {
+			e.write(w)
+			return
+		}
+	default:
+		if err := b.leaveUEFI(); err != nil {
+			b.refused(w, "PropertyValueError", "setting the boot override", err)
+			return
+		}
 		if err := b.computer.SetBootOverride(device, enabled == "Once"); err != nil {
 			b.refused(w, "PropertyValueError", "setting the boot override", err)
 			return
@@ -255,6 +284,7 @@ func (b *BMC) resetSystem(w http.ResponseWriter, r *http.Request) {
 		refusal{http.StatusConflict, "ActionNotSupported", "The action " + body.ResetType + " cannot be done while the system is off."}.write(w)
 		return
 	}
+	b.holdUEFI()
 	// An action once begun is done, even if the caller hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
