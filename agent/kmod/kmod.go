@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lists name modules: one path a line, in an order in which each comes after those it needs. The ramdisk builder writes them.
+// Lists name modules: one path a line, in an order in which each comes after those it needs. Behind a path may stand the module's
+// parameters. The ramdisk builder writes them.
 const (
 	// Boot are those that are loaded first of all.
 	Boot = "/etc/modules.list"
@@ -22,6 +23,8 @@ const (
 	ISCSI = "/etc/modules-iscsi.list"
 	// FileSystems are those that are needed to mount what images have. Most boots of the ramdisk need none.
 	FileSystems = "/etc/modules-filesystems.list"
+	// Links are those of bonds and VLANs, which only a node's network_data asks for.
+	Links = "/etc/modules-links.list"
 )
 
 // Load loads the modules of a list. What cannot be loaded is told in the log.
@@ -35,11 +38,11 @@ func Load(log *slog.Logger, list string) {
 	began, loaded := time.Now(), 0
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		path := strings.TrimSpace(lines.Text())
+		path, parameters, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		if path == "" || strings.HasPrefix(path, "#") {
 			continue
 		}
-		switch err := loadModule(path); {
+		switch err := loadModule(path, parameters); {
 		case err == nil:
 			loaded++
 		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENODEV):
@@ -54,11 +57,11 @@ func Load(log *slog.Logger, list string) {
 	log.Info("kernel modules loaded", "modules", loaded, "seconds", time.Since(began).Seconds())
 }
 
-func loadModule(path string) error {
+func loadModule(path, parameters string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return unix.FinitModule(int(f.Fd()), "", 0)
+	return unix.FinitModule(int(f.Fd()), parameters, 0)
 }

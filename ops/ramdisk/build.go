@@ -167,11 +167,17 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
+	ofLinks, err := kernel.Modules(links...)
+	if err != nil {
+		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+	}
 	firmware, without, err := debkernel.Firmware(ctx, o.CacheDir, modules, o.Firmware)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
-	archive, err := pack(agent, shell, kernel.Version, firmware, []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target}, {"etc/modules-filesystems.list", others(later, modules)}}, o.Compression)
+	archive, err := pack(agent, shell, kernel.Version, firmware, []moduleList{
+		{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target},
+		{"etc/modules-filesystems.list", others(later, modules)}, {"etc/modules-links.list", others(ofLinks, modules)}}, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -305,7 +311,7 @@ func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile
 		var list strings.Builder
 		for _, m := range l.modules {
 			path := "/lib/modules/" + version + "/" + m.Target
-			list.WriteString(path + "\n")
+			list.WriteString(strings.TrimSpace(path+" "+moduleParameters[m.Name]) + "\n")
 			if !there[path] { // lists share what their modules need
 				there[path] = true
 				steps = append(steps, func() error { return w.AddFile(path, 0o644, m.Data) })

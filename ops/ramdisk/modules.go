@@ -38,6 +38,12 @@ var fileSystems = []string{"ext4", "xfs", "btrfs", "vfat", "nls_cp437", "nls_asc
 // mounted first.
 var mountable = []string{"ext4", "xfs", "vfat", "nls_cp437", "nls_ascii"}
 
+// links are the modules of bonds and VLANs. They are in all ramdisks; a machine loads them when its network_data has such links.
+var links = []string{"bonding", "8021q"}
+
+// moduleParameters are what modules are loaded with. A bond that the module makes by itself would be in the way of those of network_data.
+var moduleParameters = map[string]string{"bonding": "max_bonds=0"}
+
 // Modules lists the modules for a kernel package: the cloud kernel has only those
 // of virtual machines.
 func Modules(kernel string) []string {
