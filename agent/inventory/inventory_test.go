@@ -183,6 +183,22 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// A card in a bond shows the bond's MAC address, and the inventory its own. Bonds and VLANs are no cards.
+func TestCardsOfABond(t *testing.T) {
+	m := tree(t, map[string]string{
+		"sys/class/net/eth0/address": "aa:bb:cc:00:11:22", "sys/class/net/eth0/type": "1", "sys/class/net/eth0/device": "->" + vnet,
+		"sys/class/net/eth0/bonding_slave/perm_hwaddr": "aa:bb:cc:00:11:21", "sys/class/net/eth0/upper_bond0": "->sys/class/net/bond0",
+		"sys/class/net/bond0/address": "aa:bb:cc:00:11:22", "sys/class/net/bond0/type": "1", "sys/class/net/bond0/upper_bond0.7": "->sys/class/net/bond0.7",
+		"sys/class/net/bond0.7/address": "aa:bb:cc:00:11:22", "sys/class/net/bond0.7/type": "1", "sys/class/net/bond0.7/lower_bond0": "->sys/class/net/bond0",
+	})
+	if list := m.NICs(); len(list) != 1 || list[0].MACAddress != "aa:bb:cc:00:11:21" {
+		t.Errorf("cards %+v", list)
+	}
+	if list := m.upwards("eth0", nil); !slices.Equal(list, []string{"eth0", "bond0", "bond0.7"}) {
+		t.Errorf("on the card are %v", list)
+	}
+}
+
 func TestThisMachineAndNothing(t *testing.T) {
 	Machine{}.Read()
 	if inv := tree(t, nil).Read(); len(inv.Disks) != 0 || inv.Disks == nil || inv.Interfaces == nil {

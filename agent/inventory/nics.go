@@ -1,8 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
 )
@@ -17,7 +20,7 @@ func (m Machine) NICs() []agentapi.NIC {
 			continue
 		}
 		n := agentapi.NIC{
-			Name: name, MACAddress: m.text(at("address")...), HasCarrier: m.text(at("carrier")...) == "1",
+			Name: name, MACAddress: m.ownMAC(name), HasCarrier: m.text(at("carrier")...) == "1",
 			Vendor: m.text(at("device/vendor")...), Product: m.text(at("device/device")...),
 			Driver: filepath.Base(m.target(at("device/driver")...)),
 		}
@@ -29,11 +32,33 @@ func (m Machine) NICs() []agentapi.NIC {
 		}
 		n.PCIAddress = pciAddress(device)
 		if m.Root == "" {
-			n.IPv4Address, n.IPv6Address = addresses(name)
+			for _, carries := range m.upwards(name, nil) {
+				v4, v6 := addresses(carries)
+				n.IPv4Address, n.IPv6Address = cmp.Or(n.IPv4Address, v4), cmp.Or(n.IPv6Address, v6)
+			}
 		}
 		out = append(out, n)
 	}
 	return out
+}
+
+// ownMAC is the MAC address that a card was made with, where a bond has given it its own.
+func (m Machine) ownMAC(name string) string {
+	return cmp.Or(m.text("/sys/class/net", name, "bonding_slave", "perm_hwaddr"), m.text("/sys/class/net", name, "address"))
+}
+
+// upwards are an interface, and the bonds and VLANs on it: their addresses are reached by it.
+func (m Machine) upwards(name string, list []string) []string {
+	if slices.Contains(list, name) {
+		return list
+	}
+	list = append(list, name)
+	for _, entry := range m.names(filepath.Join("/sys/class/net", name)) {
+		if on, is := strings.CutPrefix(entry, "upper_"); is {
+			list = m.upwards(on, list)
+		}
+	}
+	return list
 }
 
 // pciAddress is the nearest PCI function above a device (virtio sits one below it).
