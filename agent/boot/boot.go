@@ -14,6 +14,7 @@ import (
 	"github.com/ironyard/ironyard/agent/cmdline"
 	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/inventory"
+	"github.com/ironyard/ironyard/agent/kmod"
 	"github.com/ironyard/ironyard/agent/logship"
 	"github.com/ironyard/ironyard/agent/netup"
 	"github.com/ironyard/ironyard/agent/paramdisk"
@@ -146,7 +147,7 @@ const networkData = "/etc/ironyard/network_data.json"
 
 // network configures the network and waits for the first address.
 func network(ctx context.Context, crew *crew, log *slog.Logger, f Flags) (*netup.Manager, error) {
-	m := &netup.Manager{Log: log, BootMAC: f.BootMAC, ResolvConf: "/etc/resolv.conf"}
+	m := &netup.Manager{Log: log, BootMAC: f.BootMAC, ResolvConf: "/etc/resolv.conf", Modules: func() { kmod.Load(log, kmod.Links) }}
 	if f.asks() && f.AskDHCP {
 		m.BootClass = agentapi.BootClass
 	}

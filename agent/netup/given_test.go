@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +19,7 @@ func TestReadGiven(t *testing.T) {
 	for text, wants := range map[string]string{
 		`{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"192.0.2.7/24","gateway":"192.0.2.1"}]}`: "",
 		`{}`: "names no link",
-		`{"links":[{"id":"a","type":"bond","ethernet_mac_address":"52:54:00:00:00:01"}]}`: "bond",
+		`{"links":[{"id":"a","type":"bond","ethernet_mac_address":"52:54:00:00:00:01"}]}`: "bond_mode",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -31,18 +31,16 @@ func TestReadGiven(t *testing.T) {
 	}
 }
 
-// Each address is an address of its own. A route is set once, by an address of its kind.
-func TestGivenSettings(t *testing.T) {
+// Routes of IPv4 that come with leases are set with each. Others are set once.
+func TestGivenRoutes(t *testing.T) {
 	pre, addr := netip.MustParsePrefix, netip.MustParseAddr
-	got := given(networkdata.Interface{MTU: 1400, DNS: []netip.Addr{addr("192.0.2.53")},
-		Addresses: []netip.Prefix{pre("192.0.2.7/24"), pre("192.0.2.8/24"), pre("2001:db8::7/64")},
-		Routes:    []networkdata.Route{{To: pre("0.0.0.0/0"), Via: addr("192.0.2.1")}, {To: pre("::/0"), Via: addr("2001:db8::1")}}})
-	want := []settings{
-		{addr: pre("192.0.2.7/24"), mtu: 1400, dns: []string{"192.0.2.53"}, routes: []route{{pre("0.0.0.0/0"), addr("192.0.2.1")}}},
-		{addr: pre("192.0.2.8/24"), mtu: 1400},
-		{addr: pre("2001:db8::7/64"), mtu: 1400, routes: []route{{pre("::/0"), addr("2001:db8::1")}}},
+	four, six := networkdata.Route{To: pre("0.0.0.0/0"), Via: addr("192.0.2.1")}, networkdata.Route{To: pre("::/0"), Via: addr("2001:db8::1")}
+	i := made{Interface: networkdata.Interface{DHCP: true, Addresses: []netip.Prefix{pre("2001:db8::7/64")}, Routes: []networkdata.Route{four, six}}}
+	if now, later := i.routes(); !slices.Equal(now, []route{{six.To, six.Via}}) || !slices.Equal(later, []route{{four.To, four.Via}}) {
+		t.Errorf("with a lease: %v, then %v", now, later)
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	i.Addresses = append(i.Addresses, pre("192.0.2.7/24"))
+	if now, later := i.routes(); len(now) != 2 || later != nil {
+		t.Errorf("with an address: %v, then %v", now, later)
 	}
 }

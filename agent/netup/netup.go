@@ -1,5 +1,5 @@
 // Package netup configures the ramdisk's network, and keeps the leases. It does so as network_data says where there is
-// some, and by DHCP and DHCPv6 elsewhere.
+// some, with bonds and VLANs, and by DHCP and DHCPv6 elsewhere.
 //
 // It may import protocol/networkdata. The interface that the firmware booted
 // from comes first: it gets its lease, the best route and the resolver before the
@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,8 @@ type Manager struct {
 	// Given is what the node's network_data says of interfaces, which the ramdisk's medium has brought; nil: all ask DHCP. With it, those
 	// that it does not name get no address.
 	Given []networkdata.Interface
+	// Modules has the kernel load what it needs to make bonds and VLANs; nil: it has that. It is called once, if network_data has any.
+	Modules func()
 	// BootClass is the vendor class with which DHCP servers are asked for a boot file; empty: they are not.
 	BootClass string
 
@@ -76,6 +79,10 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	var leased sync.Once
+	ready := func() { leased.Do(func() { close(m.ready) }) }
+	if m.Given != nil {
+		return m.runGiven(ctx, links, ready)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	first := make(chan struct{})
@@ -99,14 +106,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			if boot {
 				metric = 100
 			}
-			ready := func() { leased.Do(func() { close(m.ready) }) }
-			if m.Given != nil && !m.give(ctx, l.Attrs().HardwareAddr.String(), name, metric, ready) {
-				return
-			}
-			if m.Given == nil {
-				wg.Go(func() { m.keep6(ctx, name, metric, ready) })
-			}
-			m.keep(ctx, name, metric, ready)
+			wg.Go(func() { m.keep6(ctx, name, metric, ready) })
+			m.keep(ctx, name, metric, settings{}, ready)
 		})
 	}
 	wg.Go(func() {
@@ -132,22 +133,33 @@ func (m *Manager) isBoot(l netlink.Link) bool {
 	return strings.EqualFold(l.Attrs().HardwareAddr.String(), m.BootMAC)
 }
 
-// scan waits for Ethernet interfaces, and for the boot interface if one is named.
+// scan waits for Ethernet interfaces, and for the boot interface if one is named. With network_data it waits for all cards that this names.
 func (m *Manager) scan(ctx context.Context) ([]netlink.Link, error) {
+	var awaited []string
+	for _, g := range m.Given {
+		if g.Bond == nil && g.VLAN == nil {
+			awaited = append(awaited, g.MAC)
+		}
+	}
+	if m.Given == nil && m.BootMAC != "" {
+		awaited = []string{m.BootMAC}
+	}
 	for began := time.Now(); ; {
 		all, err := netlink.LinkList()
 		if err != nil {
 			return nil, fmt.Errorf("listing network interfaces: %w", err)
 		}
 		var out []netlink.Link
-		boot := m.BootMAC == ""
 		for _, l := range all {
 			if a := l.Attrs(); a.EncapType == "ether" && a.Flags&net.FlagLoopback == 0 && len(a.HardwareAddr) == 6 {
-				out, boot = append(out, l), boot || m.isBoot(l)
+				out = append(out, l)
 			}
 		}
+		whole := !slices.ContainsFunc(awaited, func(mac string) bool {
+			return !slices.ContainsFunc(out, func(l netlink.Link) bool { return strings.EqualFold(l.Attrs().HardwareAddr.String(), mac) })
+		})
 		waited := time.Since(began) > scanFor
-		if len(out) > 0 && (boot || waited) {
+		if len(out) > 0 && (whole || waited) {
 			return out, nil
 		}
 		if waited {
@@ -161,8 +173,8 @@ func (m *Manager) scan(ctx context.Context) ([]netlink.Link, error) {
 	}
 }
 
-// keep holds a lease on one interface.
-func (m *Manager) keep(ctx context.Context, name string, metric int, leased func()) {
+// keep holds a lease on one interface. What network_data says beside it is also set.
+func (m *Manager) keep(ctx context.Context, name string, metric int, beside settings, leased func()) {
 	for ctx.Err() == nil {
 		if !m.carrier(ctx, name) {
 			return
@@ -177,6 +189,7 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 			pause(ctx, time.Second)
 			continue
 		}
+		s = s.with(beside)
 		if err := m.apply(name, metric, s); err != nil {
 			m.Log.Error("cannot use DHCP lease", "interface", name, "address", s.addr, "error", err)
 			pause(ctx, time.Second)
@@ -185,12 +198,12 @@ func (m *Manager) keep(ctx context.Context, name string, metric int, leased func
 		m.Log.Info("network is up", "interface", name, "address", s.addr, "server", lease.ACK.ServerIdentifier(), "lease", s.expire, "mtu", s.mtu)
 		m.boot.leased(leasedAt{name, false}, s.addr, bootFile(lease.ACK))
 		leased()
-		m.renewing(ctx, name, metric, lease, s)
+		m.renewing(ctx, name, metric, beside, lease, s)
 	}
 }
 
 // renewing returns when the lease has gone, and the address with it, or ctx has ended.
-func (m *Manager) renewing(ctx context.Context, name string, metric int, lease *nclient4.Lease, s settings) {
+func (m *Manager) renewing(ctx context.Context, name string, metric int, beside settings, lease *nclient4.Lease, s settings) {
 	for {
 		given := time.Now()
 		pause(ctx, s.renew)
@@ -211,6 +224,7 @@ func (m *Manager) renewing(ctx context.Context, name string, metric int, lease *
 				return
 			}
 			if err == nil {
+				fresh = fresh.with(beside)
 				if err = m.apply(name, metric, fresh); err == nil {
 					lease, s = next, fresh
 					break
@@ -311,7 +325,26 @@ func (m *Manager) apply(name string, metric int, s settings) error {
 	if err := netlink.AddrReplace(l, &netlink.Addr{IPNet: toNet(s.addr)}); err != nil {
 		return fmt.Errorf("setting address: %w", err)
 	}
-	for _, r := range s.routes {
+	if err := m.route(name, metric, s.routes); err != nil {
+		return err
+	}
+	if metric == 100 || m.BootMAC == "" {
+		source := ofDHCP
+		if s.addr.Addr().Is6() {
+			source = ofDHCP6
+		}
+		m.resolve(source, s)
+	}
+	return nil
+}
+
+// route sets routes by an interface.
+func (m *Manager) route(name string, metric int, routes []route) error {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
 		nr := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: toNet(r.to), Priority: metric}
 		if r.via.IsValid() {
 			nr.Gw = r.via.AsSlice()
@@ -323,9 +356,6 @@ func (m *Manager) apply(name string, metric int, s settings) error {
 		if err := netlink.RouteReplace(nr); err != nil {
 			return fmt.Errorf("setting route to %v: %w", r.to, err)
 		}
-	}
-	if metric == 100 || m.BootMAC == "" {
-		m.resolve(s)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,15 @@ func read(ack *dhcpv4.DHCPv4) (settings, error) {
 		s.rebind = s.renew + (s.expire-s.renew)*3/4
 	}
 	return s, nil
+}
+
+// with are the settings of a lease with what network_data says beside it: further routes, and the MTU, if it says one.
+func (s settings) with(beside settings) settings {
+	s.routes = slices.Concat(s.routes, beside.routes)
+	if beside.mtu != 0 {
+		s.mtu = beside.mtu
+	}
+	return s
 }
 
 // resolvConf is the resolver's configuration file.

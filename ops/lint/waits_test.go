@@ -97,6 +97,8 @@ var waiting = map[string]string{
 	"agent/image/fetch.go get http.NewRequestWithContext":                    "Writer.Stall: a server that sends less than trickle.Least in that time is given up, and asked resumes times Attempts times at most",
 	"agent/bootserver/bootserver.go ask (*http.Client).Do":                   "answerWithin, of the request's context",
 	"agent/netup/netup.go Run (*sync.WaitGroup).Wait":                        members,
+	"agent/netup/given.go runGiven (*sync.WaitGroup).Wait":                   members,
+	"agent/netup/given.go configure (*sync.WaitGroup).Wait":                  members,
 	"agent/netup/six.go keep6 (*sync.WaitGroup).Wait":                        "the context, which ends the look for an address",
 	"agent/netup/netup.go Run selects":                                       life,
 	"agent/netup/netup.go ask (*nclient4.Client).Request":                    "tryFor for each of its packets, tries times",

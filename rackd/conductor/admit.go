@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/protocol/ask"
+	"github.com/ironyard/ironyard/protocol/networkdata"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/work"
 	"github.com/ironyard/ironyard/rackd/conductor/runner"
@@ -59,7 +60,7 @@ func (c *Conductor) bootOf(id string) work.Boot {
 // addresses are those that a node's machine is known to have been given.
 func (c *Conductor) addresses(n *node.Document, boot work.Boot) []netip.Addr {
 	list := slices.Clone(boot.Addresses)
-	for _, a := range c.static(n) {
+	for _, a := range networkdata.Addresses(c.interfaces(n)) {
 		if !slices.Contains(list, a) {
 			list = append(list, a)
 		}
@@ -94,7 +95,7 @@ func (c *Conductor) admit(call string, n *node.Document, r *runner.Runner, from 
 		return refuse("no key", "give this rackd the key of conductor group "+n.Group)
 	case boot.Number > 0 && r.BootFact() != driver.BootRamdisk:
 		return refuse("no boot", "the node's work no longer needs a ramdisk: if this is the node's machine, find out why it still runs one")
-	case !given && len(ofKind(known, from.From)) > 0 && !from.Central:
+	case !given && len(ofKind(known, from.From)) > 0 && !from.Central && !networkdata.Elsewhere(c.interfaces(n), from.From.Is6()):
 		return refuse("address", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 	case from.BootID != "" && key.BootIDFits(n.UUID, r.Root(), boot.Number, from.BootID):
 		return boot, nil

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/networkdata"
@@ -98,8 +97,8 @@ func (c *Conductor) Medium(id, code string) (o MediumOrder, ok bool) {
 	return o, ok
 }
 
-// static are the addresses that a machine configures from its medium, without asking DHCP.
-func (c *Conductor) static(n *node.Document) []netip.Addr {
+// interfaces are what network_data says of a machine that is given it by its medium; nil: nothing.
+func (c *Conductor) interfaces(n *node.Document) []networkdata.Interface {
 	if len(n.NetworkData) == 0 {
 		return nil
 	}
@@ -111,7 +110,7 @@ func (c *Conductor) static(n *node.Document) []netip.Addr {
 	if err != nil {
 		return nil
 	}
-	return networkdata.Addresses(list)
+	return list
 }
 
 // instance are the facts by which the media of a node's instance answer now; ok is false where they do not. An instance has them from when

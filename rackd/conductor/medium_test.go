@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -268,6 +269,22 @@ func TestAgentFromAMediumIsKnownByItsID(t *testing.T) {
 		id := testKey.BootID(nodeA, s.Work(nodeA).Doc.Root(), boot.Number)
 		if _, err := c.admit("lookup", n, c.runner(nodeA), ask.Caller{BootID: id}); err != nil {
 			t.Error(err)
+		}
+		// Where network_data has the machine ask for further addresses, the id alone speaks for it.
+		elsewhere := ask.Caller{From: netip.MustParseAddr("10.0.9.9"), BootID: id}
+		if _, err := c.admit("lookup", n, c.runner(nodeA), elsewhere); err == nil {
+			t.Error("a caller from an address that network_data does not give is admitted")
+		}
+		asks := *n
+		asks.NetworkData = []byte(`{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"},
+			{"id":"v","type":"vlan","vlan_link":"a","vlan_id":7,"vlan_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"a","type":"ipv4","ip_address":"10.0.0.7/24"},
+			{"id":"m","link":"v","type":"ipv4_dhcp"}],"services":[]}`)
+		if _, err := c.admit("lookup", &asks, c.runner(nodeA), elsewhere); err != nil {
+			t.Error(err)
+		}
+		elsewhere.BootID = "another"
+		if _, err := c.admit("lookup", &asks, c.runner(nodeA), elsewhere); err == nil {
+			t.Error("a caller with another id is admitted")
 		}
 	})
 }

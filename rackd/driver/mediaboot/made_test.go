@@ -123,6 +123,9 @@ func TestWhatCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(arm, append(make([]byte, 56), "ARM\x64"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const bonded = `{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"},{"id":"b","type":"phy","ethernet_mac_address":"52:54:00:00:00:02"},
+		{"id":"c","type":"bond","bond_mode":"802.3ad","bond_links":["a","b"],"ethernet_mac_address":"52:54:00:00:00:01"},
+		{"id":"d","type":"vlan","vlan_id":7,"vlan_link":"c","vlan_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"n","link":"d","type":"ipv6_slaac"}],"services":[]}`
 	for name, c := range map[string]struct {
 		info    map[string]any
 		network string
@@ -144,7 +147,8 @@ func TestWhatCannotBeMade(t *testing.T) {
 		"a kernel by TFTP":        {info: map[string]any{"deploy_kernel": "tftp://h/k", "deploy_ramdisk": "http://h/r"}, says: "scheme tftp"},
 		"half a ramdisk":          {info: map[string]any{"deploy_kernel": "http://h/k"}, says: "both or neither"},
 		"rackd's own parameters":  {info: map[string]any{"kernel_append_params": "ipa-api-url=https://evil"}, says: "rackd itself sets"},
-		"a bond":                  {network: fmt.Sprintf(net, "bond"), says: "single interfaces alone"},
+		"a bond of nothing":       {network: fmt.Sprintf(net, "bond"), says: `link "a": its bond_mode is ""`},
+		"a bond":                  {network: bonded},
 		"no address":              {network: `{"links":[],"networks":[],"services":[]}`, says: "no interface an address"},
 		"a BIOS and HTTP":         {by: HTTPBoot, mode: "bios", says: "only UEFI firmware"},
 		"UEFI and HTTP":           {by: HTTPBoot},

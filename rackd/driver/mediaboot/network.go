@@ -14,7 +14,7 @@ func checkNetwork(n *node.Document) error {
 		return nil
 	}
 	list, err := networkdata.Parse(n.NetworkData)
-	if err == nil && len(networkdata.Addresses(list)) == 0 && !networkdata.AsksDHCP(list) {
+	if err == nil && len(networkdata.Addresses(list)) == 0 && !networkdata.Asks(list) {
 		err = fmt.Errorf("it gives no interface an address")
 	}
 	if err != nil {
