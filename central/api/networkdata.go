@@ -13,8 +13,9 @@ import (
 // them, and services.
 var (
 	physicalTypes = []string{"bridge", "dvs", "hw_veb", "hyperv", "ovs", "tap", "vhostuser", "vif", "phy"}
-	bondModes     = []string{"802.1ad", "balance-rr", "active-backup", "balance-xor", "broadcast", "balance-tlb", "balance-alb"}
-	networkTypes  = []string{"ipv4", "ipv4_dhcp", "ipv6", "ipv6_dhcp", "ipv6_slaac"}
+	// 802.1ad is how Nova's schema writes 802.3ad. Clients write what bonds are made of, too.
+	bondModes    = []string{"802.1ad", "802.3ad", "balance-rr", "active-backup", "balance-xor", "broadcast", "balance-tlb", "balance-alb"}
+	networkTypes = []string{"ipv4", "ipv4_dhcp", "ipv6", "ipv6_dhcp", "ipv6_slaac"}
 )
 
 // networkDataSince is the version that brought network_data.

@@ -99,6 +99,7 @@ func TestNetworkData(t *testing.T) {
 		"services":[{"type":"dns","address":"2001:db8::1"},{"type":"dns","address":"192.0.2.53"}]}`
 	put := func(data string) string { return `[{"op":"replace","path":"/network_data","value":` + data + `}]` }
 	b.want(200, "PATCH", "/v1/nodes/n1", "1.66", put(whole))
+	b.want(200, "PATCH", "/v1/nodes/n1", "1.66", put(strings.Replace(whole, "802.1ad", "802.3ad", 1)))
 	refused := []request{{406, "PATCH", "/v1/nodes/n1", "1.65", put(whole)}}
 	for _, data := range []string{`[]`, `{"links":[]}`, `{"links":{},"networks":[],"services":[]}`, `{"links":["x"],"networks":[],"services":[]}`} {
 		refused = append(refused, request{400, "PATCH", "/v1/nodes/n1", "1.66", put(data)})
