@@ -228,6 +228,10 @@ func TestResetAnsweredBy500(t *testing.T) {
 	if _, err := (Vendor{d}).resetBMC(t.Context(), &drivertest.Fence{}, b.node(nil), nil); err != nil || b.resets != 1 {
 		t.Errorf("%v, %d resets", err, b.resets)
 	}
+	var resting driver.Resting
+	if _, err := d.PowerState(t.Context(), b.node(nil)); !errors.As(err, &resting) {
+		t.Errorf("it is asked while it restarts: %v", err)
+	}
 }
 
 func TestValidate(t *testing.T) {

@@ -87,6 +87,7 @@ type double struct {
 	bad      bool                  // it does not take the file
 	states   func(percent int) int // that it tells beside the percentage; nil: 2 once it is done
 	mute     bool                  // it tells no progress
+	terse    bool                  // it answers an order to write with an empty page
 	orphaned bool                  // it does not write what it was given
 	restarts func() int            // how often the machine was restarted; the BIOS shows then
 	began    int                   // of restarts, when the BIOS was written
@@ -217,7 +218,9 @@ func (d *double) firmware(w http.ResponseWriter, r *http.Request, asked string) 
 			d.writes = ""
 		}
 		d.Wrote()
-		_, _ = io.WriteString(w, `{ "response": 1 }`)
+		if !d.terse {
+			_, _ = io.WriteString(w, `{ "response": 1 }`)
+		}
 	case "GET /api/maintenance/firmware/flash-progress", "GET /api/asrr/maintenance/BIOS/flash-progress":
 		d.progress(w)
 	default:
@@ -227,7 +230,7 @@ func (d *double) firmware(w http.ResponseWriter, r *http.Request, asked string) 
 
 // progress tells how far it is, a half more with each question.
 func (d *double) progress(w http.ResponseWriter) {
-	if d.writes == "" || d.percent > 100 {
+	if d.writes == "" || d.percent > 100 && d.states == nil {
 		http.Error(w, "", http.StatusBadRequest)
 		return
 	}

@@ -53,7 +53,7 @@ func login(ctx context.Context, at bmc.Web, o bmc.WebOptions) (*session, error) 
 	s := &session{wire: w, at: at, api: asrockrack.NewWithOptions(at.Address(), escape(at.User), escape(at.Password), logr.Discard(), asrockrack.WithHTTPClient(client))}
 	w.beginLogin(ctx)
 	if err := s.let(s.api.Open(ctx)); err != nil {
-		if len(w.seen) > 1 { // it was let in
+		if w.letIn() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			defer cancel()
 			s.Close(ctx)

@@ -60,6 +60,9 @@ func (w *wire) forget() { w.quick.Forget(); w.patient.Forget() }
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	if w.login && len(w.seen) > 0 && !w.letIn() {
+		return nil, errNotLetIn
+	}
 	by := w.quick
 	if w.slow {
 		by = w.patient
@@ -77,6 +80,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.hide(resp, e.body)
 	}
 	return resp, e.err
+}
+
+// errNotLetIn ends a login that was refused: the provider goes on after each refusal but 401.
+var errNotLetIn = errors.New("the login was refused")
+
+// letIn reports whether the login, which is the first request, was answered with a session.
+func (w *wire) letIn() bool {
+	return len(w.seen) > 0 && w.seen[0].err == nil && w.seen[0].status < http.StatusBadRequest
 }
 
 // hide notes what the BMC has given to one who logged in.
