@@ -108,7 +108,7 @@ func TestWhatABMCMayAnswer(t *testing.T) {
 	}{
 		"another board":              {"/api/fru", say(200, `[{"board": {"product_name": "X570D4U"}}]`), true, driver.ErrUnsupported, "X570D4U): use another hardware type"},
 		"no FRU":                     {"/api/fru", say(200, `[]`), true, nil, "no FRU data returned"},
-		"a login without a token":    {loginPath, say(200, `{"ok": 1}`), true, driver.ErrUnreachable, "a login without a token"},
+		"a login without a token":    {loginPath, say(200, `{"ok": 1}`), true, driver.ErrUnreachable, "it answers the login without a token"},
 		"a login that fails":         {loginPath, say(500, `{"error": "no room"}`), true, nil, "no room"},
 		"a login that has no right":  {loginPath, say(403, `{"error": "not by this way"}`), true, driver.ErrDenied, "HTTP 403: "},
 		"a login while it starts":    {loginPath, say(503, "starting"), true, driver.ErrUnreachable, "is busy, it answered HTTP 503: starting"},

@@ -301,7 +301,7 @@ func (s *session) progress(ctx context.Context, component, was string) (far stri
 	state, far, err := s.api.FirmwareTaskStatus(ctx, constants.FirmwareInstallStepInstallStatus, component, "", was)
 	if len(s.wire.seen) > 0 && s.wire.seen[0].status == http.StatusUnauthorized { // this question alone is answered in that mode
 		s.alone = time.Time{}
-		return "", false, bmc.Forgotten(&bmc.Failure{Class: bmc.Unreachable, Said: "that it does not know the session: it has restarted"})
+		return "", false, bmc.Forgotten(&bmc.Failure{Class: bmc.Unreachable, Said: "it has restarted, and does not know the session"})
 	}
 	if lost := s.wire.lost(); lost != nil {
 		return "", false, lost

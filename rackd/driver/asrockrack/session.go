@@ -76,13 +76,13 @@ func (s *session) let(err error) error {
 		}
 		return f
 	} else if first.err == nil && len(s.wire.hidden) <= ownSecrets {
-		return &bmc.Failure{Class: bmc.Unreachable, Said: "a login without a token: " + s.wire.shown(first.body)}
+		return &bmc.Failure{Class: bmc.Unreachable, Said: "it answers the login without a token: " + s.wire.shown(first.body)}
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "device model not supported") {
 		return &bmc.Failure{Class: bmc.Unsupported, Said: fmt.Sprintf("that it is a board which bmclib does not know (%s): use another hardware type, such as ipmi or redfish", s.wire.clean(err.Error()))}
 	}
 	if s.wire.refused(http.StatusUnauthorized) { // it has restarted since, or takes in no more sessions
-		return &bmc.Failure{Class: bmc.Unreachable, Said: "the login, and then does not know its session"}
+		return &bmc.Failure{Class: bmc.Unreachable, Said: "it takes the login, and does not know the session then"}
 	}
 	return s.wire.sorted(err)
 }

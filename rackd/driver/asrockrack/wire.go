@@ -164,18 +164,18 @@ func (w *wire) sorted(err error) error {
 
 // unread is what the provider says of an answer that it could not read, or would not take.
 func (w *wire) unread(err error, wrote bool) error {
-	class := bmc.Unreachable // BMCs that start send pages and halves
-	if wrote {
-		class = bmc.Unknown
-	}
-	if _, is := errors.AsType[*json.SyntaxError](err); !is && !wrote && len(w.seen) > 0 && json.Valid(w.seen[len(w.seen)-1].body) {
-		class = bmc.Refused
-	}
-	last := ""
+	var last []byte
 	if len(w.seen) > 0 {
-		last = w.shown(w.seen[len(w.seen)-1].body)
+		last = w.seen[len(w.seen)-1].body
 	}
-	return &bmc.Failure{Class: class, Said: fmt.Sprintf("what bmclib does not take (%s): %s", w.clean(err.Error()), last)}
+	said := fmt.Sprintf("what bmclib does not take (%s): %s", w.clean(err.Error()), w.shown(last))
+	switch {
+	case wrote:
+		return &bmc.Failure{Class: bmc.Unknown, Said: said}
+	case json.Valid(last):
+		return &bmc.Failure{Said: said}
+	}
+	return &bmc.Failure{Class: bmc.Unreachable, Said: "it sends " + said} // BMCs that start send pages and halves
 }
 
 // shown is what an error shows of an answer. It is cleaned before it is cut: half a secret is not found.
