@@ -239,6 +239,7 @@ func TestUpdatesAskTheFence(t *testing.T) {
 }
 
 // Each request of an update may come to grief. The BMC never gets more than one order to write, and what is told as done is written.
+// Answers that are late, half or there twice are the transport's, which TestConformance has.
 func TestEachRequestOfAnUpdate(t *testing.T) {
 	for _, component := range []string{bmcs, bios} {
 		t.Run(component, func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestEachRequestOfAnUpdate(t *testing.T) {
 				t.Fatalf("where all goes well: %d requests, %d orders, version %s, %v", most, orders, old, err)
 			}
 			ended := map[bool]int{}
-			for _, how := range []drivertest.Mishap{drivertest.Late, drivertest.Lost, drivertest.Half, drivertest.Twice, drivertest.Dropped, drivertest.Reset} {
+			for _, how := range []drivertest.Mishap{drivertest.Lost, drivertest.Dropped, drivertest.Reset} {
 				for at := 1; at <= most; at++ {
 					_, orders, version, err := run(how, at)
 					what := fmt.Sprintf("mishap %d of request %d of %d", how, at, most)
@@ -270,8 +271,6 @@ func TestEachRequestOfAnUpdate(t *testing.T) {
 						t.Errorf("%s: the BMC got %d orders", what, orders)
 					case err == nil && version != old:
 						t.Errorf("%s: it is told as done, and the version is %s", what, version)
-					case err != nil && how == drivertest.Late:
-						t.Errorf("%s: %v", what, err)
 					case err != nil && !strings.Contains(err.Error(), "nothing tells that the BMC has written"):
 						t.Errorf("%s, %d orders: %v", what, orders, err)
 					}
