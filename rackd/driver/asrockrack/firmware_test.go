@@ -252,6 +252,9 @@ func TestEachRequestOfAnUpdate(t *testing.T) {
 				if err := n.f.Close(context.WithoutCancel(t.Context())); err != nil {
 					t.Error(err)
 				}
+				if text := strings.Join(n.Phases, "\n"); strings.Contains(text, "could not have it restart") {
+					t.Errorf("mishap %d of request %d: a session that is over was asked for a restart: %s", how, at, text)
+				}
 				n.b.Set(func() { orders, version = n.b.upgrades, n.b.versions[component] })
 				n.b.Server.Close()
 				return requests, orders, version, err

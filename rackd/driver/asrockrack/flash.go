@@ -165,7 +165,7 @@ func (f Firmware) begin(ctx context.Context, t *driver.Task, h *updating, u upda
 		sent = s.wire.wrote()
 		if err != nil && !unknown(err) {
 			s.alone = time.Time{}
-			if sent && !errors.Is(err, driver.ErrFenced) {
+			if sent && !errors.Is(err, driver.ErrFenced) && !s.wire.refused(http.StatusUnauthorized) { // a session that is over has begun nothing
 				f.leave(within, t, s, u.component)
 			}
 		}
