@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/ironyard/ironyard/protocol/trickle"
 	"github.com/ironyard/ironyard/rackd/outbound"
@@ -21,8 +22,8 @@ import (
 
 // A checksum names content, it is no right to it: who knows one could have another's private
 // image. So an image that is here is given for an address that has given it. For another
-// query or user at the same place, which are other rights, its server is asked. Any other
-// place has to hold the very bytes, and is read once.
+// user or signature at the same place, which are other rights, its server is asked. Any other
+// place has to hold the very bytes, and is read once. A query may also say which file is meant, and then it is of the place.
 
 const (
 	// sourceFile keeps, in the cache's folder, which addresses have given what.
@@ -93,13 +94,42 @@ func hashed(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// place is an address without its user and query.
+// place is an address without its user, and without what signs it.
 func place(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return raw
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: unsigned(u.RawQuery)}).String()
+}
+
+// The parameters of a query that say who may read, and until when: of S3, Google, Swift and Azure, and of many others. Those with these
+// beginnings, of these names, and of these names beside a sig.
+var (
+	signers        = []string{"x-amz-", "x-goog-", "temp_url_"}
+	signatures     = []string{"awsaccesskeyid", "googleaccessid", "signature", "expires", "token", "access_token", "key-pair-id", "policy", "sig"}
+	besideAzureSig = []string{"sv", "st", "se", "sr", "sp", "sip", "spr", "skoid", "sktid", "skt", "ske", "sks", "skv"}
+)
+
+// unsigned is a query without what signs it. A parameter that is not known stays, as does one that is there twice.
+func unsigned(query string) string {
+	values, err := url.ParseQuery(query)
+	if err != nil || query == "" {
+		return query
+	}
+	_, azure := values["sig"]
+	var kept []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		plain, err := url.QueryUnescape(name)
+		lower := strings.ToLower(plain)
+		is := func(prefix string) bool { return strings.HasPrefix(lower, prefix) }
+		signs := slices.ContainsFunc(signers, is) || slices.Contains(signatures, lower) || azure && slices.Contains(besideAzureSig, lower)
+		if err != nil || !signs || len(values[plain]) > 1 {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, "&")
 }
 
 // entitled returns nil when an address may be answered with an image that is here.

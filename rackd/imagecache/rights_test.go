@@ -25,7 +25,7 @@ func newPrivate(t *testing.T, body string) *private {
 	p := &private{body: body}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
-		if r.URL.Query().Get("key") == "" {
+		if r.URL.Query().Get("token") == "" {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
@@ -52,7 +52,7 @@ func TestAChecksumIsNoRight(t *testing.T) {
 	body := strings.Repeat("private", 1000)
 	p, dir := newPrivate(t, body), t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	own := Source{URL: p.URL + "/image?key=1", HashValue: sumOf(body)}
+	own := Source{URL: p.URL + "/image?token=1", HashValue: sumOf(body)}
 	e := mustEnsure(t, c, own)
 	cache := httptest.NewServer(c.Handler(codeFits))
 	t.Cleanup(cache.Close)
@@ -81,7 +81,7 @@ func TestARightIsAskedForInFewBytes(t *testing.T) {
 	body := strings.Repeat("private", 1000)
 	p, dir := newPrivate(t, body), t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	of := func(key string) Source { return Source{URL: p.URL + "/image?key=" + key, HashValue: sumOf(body)} }
+	of := func(key string) Source { return Source{URL: p.URL + "/image?token=" + key, HashValue: sumOf(body)} }
 	mustEnsure(t, c, of("1"))
 	asked := p.asked.Load()
 	mustEnsure(t, c, of("1"))
@@ -101,6 +101,53 @@ func TestARightIsAskedForInFewBytes(t *testing.T) {
 	given := of("3")
 	given.Given = "sha256-" + given.HashValue // the work had it, from a rackd that has gone
 	mustEnsure(t, again, given)
+}
+
+// A server may choose the file by a query, too. A file of one's own there is no right to another's.
+func TestAQueryMayNameAnotherFile(t *testing.T) {
+	body := strings.Repeat("private", 1000)
+	asked := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		text := strings.Repeat("mine!!!", 1000) // of the same length
+		if r.URL.Query().Get("file") == "private" && r.URL.Query().Get("sig") != "" {
+			text = body
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+	}))
+	t.Cleanup(srv.Close)
+	c := openCache(t, Config{})
+	of := func(query string) Source { return Source{URL: srv.URL + "/get?" + query, HashValue: sumOf(body)} }
+	mustEnsure(t, c, of("file=private&sig=1"))
+	for _, query := range []string{"file=mine", "file=mine&sig=1", "sig=1", "sig=1&file=mine&file=private", "SIG=1;file=private", "", "file=mine&x-amz-signature=1"} {
+		if _, err := c.Ensure(t.Context(), of(query)); !errors.Is(err, ErrChecksum) {
+			t.Errorf("?%s: %v", query, err)
+		}
+	}
+	asked = 0
+	mustEnsure(t, c, of("file=private&sig=2&se=tomorrow"))
+	if asked != 1 {
+		t.Errorf("another signature of the same file was asked for %d times", asked)
+	}
+}
+
+func TestPlacesOfSignedAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://u:p@h/b/k?X-Amz-Algorithm=a&X-Amz-Credential=c%2Fd&X-Amz-Date=1&X-Amz-Expires=9&X-Amz-SignedHeaders=host&X-Amz-Signature=0": "https://h/b/k",
+		"https://h/b/k?versionId=7&AWSAccessKeyId=a&Expires=1&Signature=s%3D":                                                                "https://h/b/k?versionId=7",
+		"https://h/v1/a/c/o?temp_url_sig=0&temp_url_expires=1&inline":                                                                        "https://h/v1/a/c/o?inline",
+		"https://h/c/b?sv=2024&st=a&se=b&sr=b&sp=r&spr=https&sig=x%2B":                                                                       "https://h/c/b",
+		"https://h/c/b?sp=5&sr=7":                          "https://h/c/b?sp=5&sr=7",
+		"https://h/get?file=a&token=b":                     "https://h/get?file=a",
+		"https://h/get?token=a&token=b":                    "https://h/get?token=a&token=b",
+		"https://h/get?%zz&token=a":                        "https://h/get?%zz&token=a",
+		"https://h/b/k?Policy=p&Signature=s&Key-Pair-Id=k": "https://h/b/k",
+		"https://h/b/k?GoogleAccessId=a&X-Goog-Signature=b&generation=1&response-content-type=image": "https://h/b/k?generation=1&response-content-type=image",
+	} {
+		if got := place(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
 }
 
 // Another server that holds the very image is read once and compared, whatever it says of
