@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A deploy has a config drive, and an image at an address with a user, a password and a signature. What of that is told to those who may read
-// the node, and what lies in the logs, on the bus and in the database.
+// A deploy has a config drive, and an image at an address with a user, a password and a signature. What of that is told to those who may
+// read the node, and what lies in the logs, on the bus and in the database.
 func TestSecretsOfADeploy(t *testing.T) {
 	y, ctx := theYard(t), t.Context()
 	e := y.enrol(ctx, t, groupB, nil)

@@ -18,7 +18,8 @@ import (
 const victimSerial = "serial-of-the-victim"
 
 // A project enrols nodes that name the BMC of another's node, without its password. rackd has a session there, knows its key, and reads its
-// power and events. Through their nodes the project reads nothing of that, changes nothing, and holds the other node up by no more than logins take.
+// power and events. Through its nodes the project reads nothing of that, and changes nothing. It holds the other node up for no more time
+// than logins take.
 func TestProjectEnrolsAnothersBMC(t *testing.T) {
 	y, ctx := theYard(t), t.Context()
 	b := y.drivenBMC(t, 9445)

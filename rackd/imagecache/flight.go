@@ -30,8 +30,8 @@ type flight struct {
 	written  int64 // of reserved
 }
 
-// serves reports whether a caller of src may wait for the fetch. Who deploys chooses an image's server, and it may send slowly on purpose: it
-// makes those alone wait who name it, too. The cache of another rackd is nobody's choice.
+// serves reports whether a caller of src may wait for the fetch. Who deploys chooses an image's server, which may send slowly on purpose.
+// It makes those alone wait who name it, too. No tenant chooses the cache of another rackd.
 func (f *flight) serves(src Source) bool {
 	return f.copy || !src.copying && place(f.from.url) == place(src.URL) && f.from.via == src.Proxies
 }
