@@ -3,7 +3,7 @@
 //
 // It may import protocol and rackd/refusal. Invariants: what was handed on is not
 // handed on again; a rackd that does not answer costs the caller no more than
-// ask.HandOnTimeout and a 503, and agents try again.
+// ask.HandOnTimeout and a 503, and agents try again. What a machine is seen to do again and again is handed on once a second.
 package forward
 
 import (
@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -39,13 +41,37 @@ type Metrics interface {
 	HandedOn(m ask.Method, ok bool)
 }
 
-// Desk is where agents and machines are heard. Its fields do not change; it is safe
+// Desk is where agents and machines are heard. Its exported fields do not change; it is safe
 // for concurrent use.
 type Desk struct {
 	Local   Local
 	Members Members
 	Conn    *nats.Conn
 	Metrics Metrics
+
+	mu    sync.Mutex
+	told  map[told]bool // within the second that began at since
+	since time.Time
+}
+
+// told is a sign of a machine.
+type told struct{ address, phase string }
+
+// again reports whether the same sign was handed on within this second. Any host in the machines' network may ask for files in a machine's
+// name, as fast as it likes, and the work's owner writes one line of history for all of that.
+func (d *Desk) again(s ask.Sign) bool {
+	if s.Leased.IsValid() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); d.told == nil || now.Sub(d.since) >= time.Second {
+		d.told, d.since = map[told]bool{}, now
+	}
+	key := told{s.Address, s.Phase}
+	was := d.told[key]
+	d.told[key] = true
+	return was
 }
 
 // LookupAgent answers an agent that asks which node it is on.
@@ -91,7 +117,7 @@ func (d *Desk) tell(s ask.Sign) {
 // TellOwner tells the rackd that runs a machine's work what the machine was seen to do. It does not wait for it.
 func (d *Desk) TellOwner(owner, group string, s ask.Sign) {
 	m, ok := d.Members.Member(owner)
-	if !ok {
+	if !ok || d.again(s) {
 		return
 	}
 	body, err := question(ask.MachineSeen, "", s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -97,7 +98,9 @@ func TestHandsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &counts{ok: map[ask.Method]int{}, no: map[ask.Method]int{}}
-	desk := func(owner string) *Desk { return &Desk{elsewhere{owner}, members{}, nc, c} }
+	desk := func(owner string) *Desk {
+		return &Desk{Local: elsewhere{owner}, Members: members{}, Conn: nc, Metrics: c}
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
@@ -135,5 +138,40 @@ func TestHandsOn(t *testing.T) {
 	desk("").Seen("52:54:00:00:00:01", "dhcp", "offer")
 	if c.ok[ask.AgentLookup] != 1 || c.ok[ask.AgentHeartbeat] != 1 || c.no[ask.AgentHeartbeat] != 4 || c.ok[ask.MachineSeen] != 2 {
 		t.Errorf("counted %v and %v", c.ok, c.no)
+	}
+}
+
+// A host asks for a machine's files as fast as it can. The bus has a message of that each second, and what is news at once.
+func TestAFloodIsHandedOnOnceASecond(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{DontListen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
+	nc, err := nats.Connect("", nats.InProcessServer(srv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	const flood = 20_000
+	c := &counts{ok: map[ask.Method]int{}, no: map[ask.Method]int{}}
+	d := &Desk{Local: elsewhere{"b"}, Members: members{}, Conn: nc, Metrics: c}
+	began := time.Now()
+	for i := range flood {
+		d.Seen("52:54:00:00:00:01", "kernel", fmt.Sprint(i))
+	}
+	most := 1 + int(time.Since(began)/time.Second)
+	if got := c.ok[ask.MachineSeen]; got < 1 || got > most {
+		t.Errorf("%d requests in %s became %d messages, want %d at most", flood, time.Since(began), got, most)
+	}
+	before := c.ok[ask.MachineSeen]
+	d.Seen("52:54:00:00:00:02", "kernel", "another machine")
+	d.Seen("52:54:00:00:00:02", "ramdisk", "another thing")
+	for range 2 {
+		d.Leased("52:54:00:00:00:02", netip.MustParseAddr("10.0.0.5"), "dhcp", "an address, which the owner may have missed")
+	}
+	if got := c.ok[ask.MachineSeen] - before; got != 4 {
+		t.Errorf("%d of 4 were told", got)
 	}
 }
