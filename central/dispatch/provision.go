@@ -33,8 +33,32 @@ type Provision struct {
 	Caller
 }
 
-// Provision accepts the request or says why not.
+// maxAsked is how often a rack is asked about one request, because the node changes meanwhile.
+const maxAsked = 3
+
+// changedError says that the node changed in what its rack sees, while that was asked about the request.
+type changedError struct{ fresh *store.Node }
+
+func (c *changedError) Error() string {
+	return fmt.Sprintf("node %s was changed while its rack was asked about it", c.fresh.UUID)
+}
+
+// Provision accepts the request or says why not. What the rack has been asked about is what is accepted: when the node changes meanwhile,
+// the rack that serves it then is asked again.
 func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
+	for range maxAsked {
+		err := d.provision(ctx, p)
+		changed, is := errors.AsType[*changedError](err)
+		if !is {
+			return err
+		}
+		p.Node = changed.fresh
+	}
+	return refuse(http.StatusConflict, "Node %s is changed again and again while its conductor is asked about %s. Nothing was changed; please retry.",
+		p.Node.UUID, p.Verb.Name)
+}
+
+func (d *Dispatcher) provision(ctx context.Context, p Provision) error {
 	n := p.Node
 	t, err := check(n, &p)
 	if err != nil {
@@ -67,6 +91,9 @@ func (d *Dispatcher) Provision(ctx context.Context, p Provision) error {
 		fresh, err := tx.Node(ctx, n.UUID)
 		if err != nil {
 			return err
+		}
+		if owner.Name != "" && fresh.RackRevision != n.RackRevision {
+			return &changedError{fresh}
 		}
 		return d.accept(ctx, tx, fresh, owner.Name, &p)
 	})
