@@ -226,7 +226,11 @@ func (c *Cache) settle(f *flight, part *os.File) error {
 		return c.diskError(f, err)
 	}
 	if err := syncDir(c.dir); err != nil {
-		os.Remove(final) // it would count for nobody
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.entries[f.sum.id()] == nil { // else it has taken the place of the same image, which machines may be loading
+			err = errors.Join(err, os.Remove(final))
+		}
 		return c.diskError(f, err)
 	}
 	return nil
