@@ -74,6 +74,8 @@ func TestUnread(t *testing.T) {
 			"ramdisk_kernel_arguments": "quiet", "capabilities": "boot_option:netboot"}}},
 		"a kernel that boots": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"deploy": "ramdisk"},
 			InstanceInfo: map[string]any{"kernel": "http://h/k", "ramdisk": "http://h/r"}}},
+		"an installer's kernel": {n: node.Document{Driver: "redfish", Interfaces: map[string]string{"deploy": "anaconda"},
+			InstanceInfo: map[string]any{"kernel": "http://h/k", "ramdisk": "http://h/r", "stage2": "http://h/s", "image_source": "http://h/i"}}},
 		"fake hardware": {n: node.Document{Driver: "fake-hardware", DriverInfo: map[string]any{"fake_write_image_delay": "1", "fake_deploy_validate_fail": "", "fake_delay": "1"}},
 			management: "driver_info fake_delay"},
 		"very many": {n: node.Document{Driver: "redfish", DriverInfo: many}, management: "and 990 more"},

@@ -41,6 +41,9 @@ func (Interface) InstanceFields() []string {
 	return append(installer.Fields(), driver.FieldPreserveEphemeral)
 }
 
+// Ignored implements driver.InstanceIgnorer: the installer is all that is read. Kernel and ramdisk are its own, and make no partition image.
+func (Interface) Ignored(*node.Document) map[string]string { return nil }
+
 // Adopts implements driver.Adopter: the machine boots its disk.
 func (Interface) Adopts(*node.Document) bool { return false }
 
