@@ -41,7 +41,8 @@ func (Interface) InstanceFields() []string {
 	return append(installer.Fields(), driver.FieldPreserveEphemeral)
 }
 
-// Ignored implements driver.InstanceIgnorer: the installer is all that is read. Kernel and ramdisk are its own, and make no partition image.
+// Ignored implements driver.InstanceIgnorer: all that is read is used. Kernel and ramdisk are the installer's, and make no partition
+// image.
 func (Interface) Ignored(*node.Document) map[string]string { return nil }
 
 // Adopts implements driver.Adopter: the machine boots its disk.
