@@ -144,8 +144,9 @@ func (c *Conductor) callable(n *node.Document, boot work.Boot, hb ask.Heartbeat)
 	}
 	known, at := c.addresses(n, boot), at.Unmap()
 	bySame := !hb.Central && hb.From.IsValid() && hb.From.Is4() == at.Is4()
+	elsewhere := (bySame || hb.Central) && networkdata.Elsewhere(c.interfaces(n), at.Is6())
 	switch {
-	case len(known) == 0, len(ofKind(known, at)) == 0 && bySame:
+	case len(known) == 0, len(ofKind(known, at)) == 0 && bySame, elsewhere:
 		if reach := reachOf(at); reach != "" && (hb.Central || reachOf(hb.From) != reach) {
 			return fmt.Errorf("%w: %q is %s address, which from this rackd leads elsewhere than from the machine", refusal.ErrBadCallback, hb.CallbackURL, reach)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/provision"
@@ -281,6 +282,17 @@ func TestAgentFromAMediumIsKnownByItsID(t *testing.T) {
 			{"id":"m","link":"v","type":"ipv4_dhcp"}],"services":[]}`)
 		if _, err := c.admit("lookup", &asks, c.runner(nodeA), elsewhere); err != nil {
 			t.Error(err)
+		}
+		hb := ask.Heartbeat{Heartbeat: agentapi.Heartbeat{CallbackURL: "https://10.0.9.9:9999", AgentVerifyCA: "certificate"}, Caller: elsewhere}
+		if err := c.callable(n, boot, hb); err == nil {
+			t.Error("an agent is to be called at an address that network_data does not give")
+		}
+		if err := c.callable(&asks, boot, hb); err != nil {
+			t.Error(err)
+		}
+		hb.CallbackURL = "https://127.0.0.1:9999"
+		if err := c.callable(&asks, boot, hb); err == nil {
+			t.Error("an agent is to be called at an address of rackd's own machine")
 		}
 		elsewhere.BootID = "another"
 		if _, err := c.admit("lookup", &asks, c.runner(nodeA), elsewhere); err == nil {
