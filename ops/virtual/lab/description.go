@@ -150,6 +150,8 @@ func (l *Lab) Differs(wanted *Lab) error {
 			return fmt.Errorf("machine %s of lab %s has architecture %s", w.Name, l.Name, cmp.Or(m.Arch, machine.X8664))
 		case m.BootByVariables != w.BootByVariables:
 			return fmt.Errorf("for machine %s of lab %s, booting by variables is %t", w.Name, l.Name, m.BootByVariables)
+		case len(m.FurtherCards) != len(w.FurtherCards):
+			return fmt.Errorf("machine %s of lab %s has %d further network cards", w.Name, l.Name, len(m.FurtherCards))
 		case m.SecureBoot != w.SecureBoot:
 			return fmt.Errorf("for machine %s of lab %s, secure boot is %t", w.Name, l.Name, m.SecureBoot)
 		}
@@ -172,6 +174,10 @@ func (l *Lab) complete(i int, m *Machine) {
 	}
 	if m.MAC == "" {
 		m.MAC = net.HardwareAddr{0x52, 0x54, 0x00, id[0], id[1], byte(i)}.String()
+	}
+	m.FurtherCards = slices.Clone(m.FurtherCards)
+	for n := range m.FurtherCards {
+		m.FurtherCards[n] = machine.Card{MAC: net.HardwareAddr{0x52, 0x54, byte(n + 1), id[0], id[1], byte(i)}.String(), Tap: fmt.Sprintf("%s-%d", m.Tap, n+1)}
 	}
 	if m.Serial == "" {
 		m.Serial = "IY-" + l.Name + "-" + m.Name

@@ -49,8 +49,14 @@ func (l *Lab) Up(ctx context.Context) error {
 		return fmt.Errorf("lab %s: %w", l.Name, err)
 	}
 	for _, m := range l.Machines {
-		if err := ns.AddTap(ctx, m.Tap); err != nil {
-			return fmt.Errorf("lab %s: %w", l.Name, err)
+		taps := []string{m.Tap}
+		for _, card := range m.FurtherCards {
+			taps = append(taps, card.Tap)
+		}
+		for _, tap := range taps {
+			if err := ns.AddTap(ctx, tap); err != nil {
+				return fmt.Errorf("lab %s: %w", l.Name, err)
+			}
 		}
 	}
 	return nil

@@ -93,9 +93,17 @@ func (c Config) arguments(first string, paused bool, qmpFD int) []string {
 		if c.Firmware == BIOS {
 			rom = ""
 		}
+		plug, pace := ",script=no,downscript=no", ""
+		if len(c.FurtherCards) > 0 { // LACP is not spoken by cards that do not know their speed
+			plug, pace = plug+",vnet_hdr=off", ",speed=1000,duplex=full"
+		}
 		args = append(args,
-			"-netdev", "tap,id=net,ifname="+c.Tap+",script=no,downscript=no",
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s%s,%s", c.MAC, rom, card))
+			"-netdev", "tap,id=net,ifname="+c.Tap+plug,
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net,mac=%s%s%s,%s", c.MAC, rom, pace, card))
+		for n, further := range c.FurtherCards {
+			args = append(args, "-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s%s", n+1, further.Tap, plug),
+				"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=%s,romfile=%s", n+1, further.MAC, pace))
+		}
 	}
 	return args
 }

@@ -43,6 +43,12 @@ const (
 	QCOW2 DiskFormat = "qcow2"
 )
 
+// Card is a network card: its address, and the device that it is plugged into.
+type Card struct {
+	MAC string `json:"mac"`
+	Tap string `json:"tap"`
+}
+
 // Config describes a machine. It is written to disk as JSON by the lab.
 type Config struct {
 	// Name is unique in the rack; it appears in QEMU's command line.
@@ -56,6 +62,9 @@ type Config struct {
 	// an empty Tap the machine has no network.
 	MAC string `json:"mac"`
 	Tap string `json:"tap,omitempty"`
+	// FurtherCards are network cards beside the first. The firmware is not told to boot from them. With some, all of the machine's frames
+	// have their checksums, so that a switch in user space can pass them on, and its cards have a speed, so that they can be in a bond.
+	FurtherCards []Card `json:"further_cards,omitempty"`
 	// MemoryMiB is the guest's memory; 0 means 1024.
 	MemoryMiB int `json:"memory_mib"`
 	// DiskMiB is the disk's size; 0 means 4096. It is fixed when the disk is made.
@@ -136,6 +145,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Tap != "" {
 		if _, err := net.ParseMAC(c.MAC); err != nil {
 			return c, fmt.Errorf("machine %s: %w", c.Name, err)
+		}
+	}
+	for _, card := range c.FurtherCards {
+		if _, err := net.ParseMAC(card.MAC); err != nil || card.Tap == "" || c.Tap == "" || !validText.MatchString(card.Tap) {
+			return c, fmt.Errorf("machine %s: a further card needs a first one, a MAC address and a tap: %+v", c.Name, card)
 		}
 	}
 	for what, text := range map[string]string{
