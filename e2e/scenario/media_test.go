@@ -45,13 +45,19 @@ func throughMedium(t *testing.T, name, boot string) {
 // byOwnMedium deploys a machine from a medium, and returns its node.
 func byOwnMedium(ctx context.Context, t *testing.T, name, boot string) (id string) {
 	t.Helper()
-	o := theRack.Operator
-	id = enrolled(ctx, t, name, byMedium(boot))
 	m, err := theRack.Machine(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data, at := static(t, m.MAC)
+	return byMediumWith(ctx, t, name, boot, data, at)
+}
+
+// byMediumWith deploys a machine from a medium, with network_data that gives it that address, and returns its node.
+func byMediumWith(ctx context.Context, t *testing.T, name, boot string, data map[string]any, at netip.Addr) (id string) {
+	t.Helper()
+	o := theRack.Operator
+	id = enrolled(ctx, t, name, byMedium(boot))
 	if err := o.Set(ctx, id, "/network_data", data); err != nil {
 		t.Fatal(err)
 	}

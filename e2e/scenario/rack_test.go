@@ -142,6 +142,8 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			// whose firmware knows Microsoft's keys, as it is delivered, and checks what it starts
 			machine.Config{Name: "factory-0", Firmware: machine.UEFI, DiskMiB: 1024, SecureBoot: true, VariablesFrom: factoryVariables, KeysFrom: factoryVariables},
 			machine.Config{Name: "six-0", Firmware: machine.UEFI, DiskMiB: 1024, BootByVariables: true, IPv6: true},
+			// whose two cards are plugged into a switch that speaks LACP
+			machine.Config{Name: "bond-0", Firmware: machine.UEFI, DiskMiB: 1024, FurtherCards: make([]machine.Card, 1)},
 			// whose BMCs have no drive of a CD
 			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},
 			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true})
