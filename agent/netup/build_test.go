@@ -165,6 +165,30 @@ func TestBonds(t *testing.T) {
 	}
 }
 
+// A bond is made of those of its cards that are there, and the others are told.
+func TestBondOfWhatIsThere(t *testing.T) {
+	t.Parallel()
+	if !ownNetwork(t) {
+		return
+	}
+	needsLinks(t)
+	list, err := networkdata.Parse([]byte(`{"links":[
+		{"id":"there","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"},{"id":"gone","type":"phy","ethernet_mac_address":"52:54:00:00:00:99"},
+		{"id":"b","type":"bond","bond_links":["gone","there"],"bond_mode":"active-backup","ethernet_mac_address":"52:54:00:00:00:99"}],"networks":[],"services":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	m := &Manager{Log: slog.New(slog.NewTextHandler(&log, nil)), Given: list}
+	made := m.build(another(t).cables("eth0"))
+	if len(made) != 1 || made[0].ID != "b" || strings.Count(log.String(), "level=ERROR") != 1 || !strings.Contains(log.String(), "id=gone") {
+		t.Fatalf("made are %+v:\n%s", made, log.String())
+	}
+	if card, b := link(t, "eth0"), link(t, made[0].name); card.Master != b.Name || b.MAC != "52:54:00:00:00:99" || card.MAC != b.MAC {
+		t.Errorf("the card: %+v, the bond: %+v", card, b)
+	}
+}
+
 // checkBond looks at what iproute2 tells of a bond and its cards.
 func checkBond(t *testing.T, mode, name, first, second string) {
 	t.Helper()

@@ -29,7 +29,7 @@ busybox mount -t sysfs none /sys
 busybox mount -t tmpfs none /tmp
 while read m; do busybox insmod $m || echo "no module $m"; done < /modules.list
 busybox ip link set lo up
-/bin/netup.test -test.v -test.run '^(TestBonds|TestNetworksOfDnsmasq)$'
+/bin/netup.test -test.v -test.run '^(TestBonds|TestBondOfWhatIsThere|TestNetworksOfDnsmasq)$'
 echo "TESTS-ENDED $?"
 busybox poweroff -f
 `
@@ -54,7 +54,7 @@ func TestOnAKernelWithBonds(t *testing.T) {
 	if err != nil || !strings.Contains(text, "\nTESTS-ENDED 0\n") || strings.Contains(text, "--- SKIP") || strings.Contains(text, "no module") {
 		t.Errorf("qemu: %v", err)
 	}
-	for _, name := range []string{"TestBonds", "TestNetworksOfDnsmasq"} {
+	for _, name := range []string{"TestBonds", "TestBondOfWhatIsThere", "TestNetworksOfDnsmasq"} {
 		if !strings.Contains(text, "\n--- PASS: "+name+" ") {
 			t.Errorf("%s has not passed", name)
 		}
