@@ -63,7 +63,7 @@ type Config struct {
 	MAC string `json:"mac"`
 	Tap string `json:"tap,omitempty"`
 	// FurtherCards are network cards beside the first. The firmware is not told to boot from them. With some, all of the machine's frames
-	// have their checksums, so that a switch in user space can pass them on, and its cards have a speed, so that they can be in a bond.
+	// have their checksums: a switch in user space can pass them on. Its cards have a speed then: they can be in a bond.
 	FurtherCards []Card `json:"further_cards,omitempty"`
 	// MemoryMiB is the guest's memory; 0 means 1024.
 	MemoryMiB int `json:"memory_mib"`
