@@ -19,6 +19,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/none"
 	"github.com/ironyard/ironyard/rackd/driver/ramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/volume"
+	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
 
 // A machine that boots its own disk is adopted by its power. What the network brings has to be there, and is brought into the rack; the
@@ -27,6 +29,10 @@ func TestAdoptLooksAtWhatBoots(t *testing.T) {
 	write := direct.New(direct.Settings{})
 	live := ramdisk.New(write, bringup.Settings{})
 	files := map[string]any{"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r"}
+	racks, err := rackramdisk.New(bootfiles.Paths{UKI: "u"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		deploy   driver.Interface
 		info     map[string]any
@@ -54,7 +60,7 @@ func TestAdoptLooksAtWhatBoots(t *testing.T) {
 		"a volume, without ports":         {deploy: write, live: true, volume: volumeIQN, portless: true, refusal: "pxe_enabled", class: driver.ErrInvalid},
 		"a volume that has no name":       {deploy: write, live: true, volume: "disk 1", refusal: "target_iqn", class: driver.ErrInvalid},
 		"a volume and no initiator":       {deploy: write, live: true, volume: volumeIQN, unnamed: true, refusal: "initiator", class: driver.ErrInvalid},
-		"a volume that nothing boots":     {deploy: write, live: true, volume: volumeIQN, boot: mediaboot.HTTPSBoot(bootable, true), refusal: "cannot set a URL", class: driver.ErrInvalid},
+		"a volume that nothing boots":     {deploy: write, live: true, volume: volumeIQN, boot: networkboot.HTTP(racks), refusal: "must be one that boots volumes", class: driver.ErrInvalid},
 		"a volume by firmware":            {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), attaches: volumeIQN},
 		"another volume by firmware":      {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), attaches: "iqn.2026-11.org.example:other", refusal: "its firmware attaches iqn.2026-11.org.example:other, LUN 0", class: driver.ErrInvalid},
 		"no volume by firmware":           {deploy: write, live: true, volume: volumeIQN, boot: networkboot.PXE().ByFirmware(), refusal: "its firmware attaches none", class: driver.ErrInvalid},
