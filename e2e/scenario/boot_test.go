@@ -41,11 +41,7 @@ func pairs() (list []pair) {
 	for _, machine := range []string{"bios-0", "uefi-0", "http-0"} {
 		for _, boot := range boots[machine] {
 			for _, deploy := range []string{"direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage} {
-				p := pair{machine, boot, deploy, refusal(machine, boot, deploy)}
-				if p.byFirmware() && machine == "uefi-0" {
-					p.machine = "bare-0" // the BMC of uefi-0 gives its firmware no targets
-				}
-				list = append(list, p)
+				list = append(list, onMachine(pair{machine, boot, deploy, refusal(machine, boot, deploy)}))
 			}
 		}
 	}
@@ -53,27 +49,38 @@ func pairs() (list []pair) {
 	for _, deploy := range []string{"autodetect", autoFiles, "custom-agent", "noop"} {
 		list = append(list, pair{"bios-0", "ipxe", deploy, ""})
 	}
-	return list
+	return append(list, vendorPairs()...)
+}
+
+// onMachine is the pair on a machine that can show it: the BMC of uefi-0 gives its firmware no targets.
+func onMachine(p pair) pair {
+	if p.byFirmware() && p.machine == "uefi-0" {
+		p.machine = "bare-0"
+	}
+	return p
 }
 
 // refusal is a part of the reason why a pair is refused.
 func refusal(machine, boot, deploy string) string {
-	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https"; {
+	switch byHTTP := boot == "http" || boot == "http-ipxe" || boot == "redfish-https" || boot == iloHTTPS; {
 	case machine == "bios-0" && byHTTP:
 		return "UEFI"
-	case machine == "bios-0" && boot == "redfish-virtual-media" && deploy == byVolume:
+	case machine == "bios-0" && strings.HasSuffix(boot, "virtual-media") && deploy == byVolume:
 		return "virtual media can not boot volume in bios mode."
 	case boot == "http" && deploy == byVolume:
 		return "must be one that boots volumes, such as ``ipxe``"
 	case boot == "http" && (deploy == byImage || deploy == byFiles):
 		return "ramdisk_boot"
+	case boot == iloHTTPS && deploy == byImage: // which the rack serves by http
+		return "is not an https URL, and its firmware loads by https alone"
 	}
 	return ""
 }
 
 // byFirmware reports whether the machine's firmware attaches the volume that it boots, and not iPXE.
 func (p pair) byFirmware() bool {
-	return p.deploy == byVolume && p.refused == "" && (p.boot == "redfish-virtual-media" || p.boot == "redfish-https")
+	return p.deploy == byVolume && p.refused == "" &&
+		(strings.HasSuffix(p.boot, "virtual-media") || strings.HasSuffix(p.boot, "-https") || p.boot == "ilo-pxe" && p.machine != "bios-0")
 }
 
 // Each pair of boot and deploy interface brings a machine to what its instance runs, or is refused before the machine is touched. So does
@@ -161,7 +168,9 @@ func (p pair) volume(ctx context.Context, t *testing.T, id string) {
 func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result string)) string {
 	t.Helper()
 	o := theRack.Operator
+	p.readied(ctx, t)
 	id := enrolled(ctx, t, p.machine, func(m *operator.Machine) {
+		p.hardware(t, m)
 		deploy, _, _ := strings.Cut(p.deploy, " ")
 		m.Interfaces = map[string]string{"boot": p.boot, "deploy": deploy, "rescue": "agent"}
 	})
@@ -176,6 +185,7 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 	case p.refused != "" && !strings.Contains(reason, p.refused), p.refused == "" && reason != "":
 		t.Fatalf("validate says %q, want %q", reason, p.refused)
 	}
+	firmware := consoleFromNow(t, p.machine)
 	console, began := consoleFromNow(t, p.machine), time.Now()
 	err = o.Ask(ctx, id, "active", nil)
 	if p.refused != "" {
@@ -208,6 +218,12 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 		}
 	}
 	took := time.Since(began)
+	switch {
+	case p.byFirmware():
+		attachedBy(ctx, t, console)
+	case p.boot == iloHTTPS:
+		loadedByTLS(ctx, t, firmware)
+	}
 	switch p.deploy {
 	case byFiles, byVolume: // which no disk of the machine's keeps
 		again := consoleFromNow(t, p.machine)
@@ -223,5 +239,8 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 		result = fmt.Sprintf("%.0f s", rescuedAndBack(ctx, t, id, p.machine).Seconds())
 	}
 	undeployed(ctx, t, id)
+	if p.byFirmware() {
+		detached(t, p.machine)
+	}
 	return fmt.Sprintf("%.0f s", took.Seconds())
 }

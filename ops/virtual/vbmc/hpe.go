@@ -155,7 +155,7 @@ func (b *BMC) leaveUEFI() error {
 	return orderUEFI(o, path, false)
 }
 
-// holdUEFI has a start boot UefiTarget, whose option the firmware may have made anew and put last.
+// holdUEFI has a start boot UefiTarget, whose option the firmware may have made once more and put last.
 func (b *BMC) holdUEFI() {
 	path, on := b.uefi.get()
 	o, ok := b.bootOrderer()

@@ -85,7 +85,7 @@ func TestILOTellsFirmwareItsTarget(t *testing.T) {
 	}
 }
 
-// A device of UEFI is booted at each start, also where the firmware makes its boot option anew. With another boot device it comes last.
+// A device of UEFI is booted at each start, also where the firmware makes its boot option once more. With another boot device it comes last.
 func TestILOBootsADeviceOfUEFI(t *testing.T) {
 	b, computer, m, n := ofILO(t)
 	const disk = "PciRoot(0x0)/Pci(0x2,0x0)/MAC(525400000001,0x1)/IPv4(0.0.0.0)/iSCSI(iqn.2026-11.org.example:v,0x1,0x0,None,None,None,TCP)"
@@ -116,7 +116,7 @@ func TestILOBootsADeviceOfUEFI(t *testing.T) {
 	if device, _ := computer.BootOverride(); device != "" {
 		t.Errorf("the computer boots %q before all", device)
 	}
-	computer.options = []BootOption{computer.options[1], computer.options[2], {Name: "Boot0006", Path: disk}} // the firmware has made it anew
+	computer.options = []BootOption{computer.options[1], computer.options[2], {Name: "Boot0006", Path: disk}} // the firmware has made it once more
 	if w := ask(b, "POST", systemPath+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`); w.Code != http.StatusNoContent {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
