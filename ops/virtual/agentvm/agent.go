@@ -17,14 +17,14 @@ import (
 
 // Agent speaks to the agent in the machine. It is for one goroutine.
 type Agent struct {
-	t    *testing.T
+	t    testing.TB
 	door *Door
 	http *http.Client
 	base string
 	runs int
 }
 
-func newAgent(t *testing.T, door *Door, h agentapi.Heartbeat, port int) *Agent {
+func newAgent(t testing.TB, door *Door, h agentapi.Heartbeat, port int) *Agent {
 	t.Helper()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(h.AgentVerifyCA)) {

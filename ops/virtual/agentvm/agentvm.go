@@ -1,13 +1,14 @@
 // Package agentvm boots the agent's ramdisk in a virtual machine and speaks to the agent as rackd
 // does. So tests see what the agent does on a real kernel with its drivers.
 //
-// It owns the QEMU process and the door that the agent calls; it may import ops/ramdisk and
-// protocol/agentapi. Invariants: QEMU ends with the test, and the machine reaches no network but the
+// It owns the QEMU process, the door that the agent calls, and programs that a test puts beside the agent; it may import ops/ramdisk,
+// ops/initramfs and protocol/agentapi. Invariants: QEMU ends with the test, and the machine reaches no network but the
 // door on this host's loopback.
 package agentvm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -36,6 +37,11 @@ type Hardware struct {
 	NIC    string   // QEMU's name of the network card
 	Drives []string // QEMU's arguments for what holds data
 	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
+	// Processors of the machine, 0: one, and its memory in MiB, 0: 512.
+	Processors, MemoryMiB int
+	// Programs of this host are in the ramdisk beside the agent, with their libraries, for Shell. Paths of other files go there as they
+	// are. None: the ramdisk is as it was built.
+	Programs []string
 	// Vars is the file with the UEFI firmware's variables, which is made if it is not there. Empty: the machine's own, forgotten at its end.
 	Vars string
 	// Parameters has the agent find its parameters elsewhere than on the kernel's command line: it is given them, and returns QEMU's
@@ -56,12 +62,14 @@ type VM struct {
 	Opened int
 	Files  string // the URL of the door's files, as the machine sees it
 
+	process int // of QEMU
 	qmp     string
 	console string // file
+	shell   shell
 }
 
 // Console is what the machine has printed on its serial console so far.
-func (vm *VM) Console(t *testing.T) string {
+func (vm *VM) Console(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(vm.console)
 	if err != nil {
@@ -84,7 +92,7 @@ func KernelCache() string {
 }
 
 // Build builds the ramdisk with a kernel (ops/debkernel).
-func Build(t *testing.T, kernel string) ramdisk.Result {
+func Build(t testing.TB, kernel string) ramdisk.Result {
 	t.Helper()
 	built, err := ramdisk.Build(t.Context(), ramdisk.Options{KernelPackage: kernel, OutDir: t.TempDir(), CacheDir: KernelCache()})
 	if err != nil {
@@ -94,7 +102,7 @@ func Build(t *testing.T, kernel string) ramdisk.Result {
 }
 
 // Boot starts the machine and waits for the agent's first heartbeat. files are what the door serves.
-func Boot(ctx context.Context, t *testing.T, built ramdisk.Result, h Hardware, files map[string][]byte) *VM {
+func Boot(ctx context.Context, t testing.TB, built ramdisk.Result, h Hardware, files map[string][]byte) *VM {
 	t.Helper()
 	door := &Door{t: t, files: files, news: make(chan struct{})}
 	server := httptest.NewTLSServer(door)
@@ -114,7 +122,7 @@ func Boot(ctx context.Context, t *testing.T, built ramdisk.Result, h Hardware, f
 	return vm
 }
 
-func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string) {
+func (vm *VM) start(t testing.TB, built ramdisk.Result, h Hardware, line string) {
 	t.Helper()
 	vm.console = filepath.Join(t.TempDir(), "serial")
 	folder, err := os.MkdirTemp("", "qmp") // a socket's name must be short
@@ -123,9 +131,17 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	vm.qmp = filepath.Join(folder, "s")
-	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", "512",
+	var beside []string // QEMU's arguments
+	if len(h.Programs) > 0 {
+		vm.shell.at = filepath.Join(folder, "shell")
+		built.Initramfs = withPrograms(t, built.Initramfs, h.Programs)
+		line += " rdinit=/" + shellInit
+		beside = []string{"-chardev", "socket,id=shell,path=" + vm.shell.at + ",server=on,wait=off", "-serial", "chardev:shell"}
+	}
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(h.Processors, 1)), "-m", fmt.Sprint(cmp.Or(h.MemoryMiB, 512)),
 		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + vm.console, "-qmp", "unix:" + vm.qmp + ",server=on,wait=off",
 		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", vm.Port), "-device", h.NIC + ",netdev=n,romfile=,mac=" + MAC}
+	args = append(args, beside...)
 	if args = append(args, h.Drives...); h.Mode == "uefi" {
 		vars, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.fd")
 		if err != nil {
@@ -157,6 +173,7 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("qemu (Debian package qemu-system-x86): %v", err)
 	}
+	vm.process = cmd.Process.Pid
 	ended := make(chan struct{})
 	vm.Ended = ended
 	go func() {
@@ -174,7 +191,7 @@ func (vm *VM) start(t *testing.T, built ramdisk.Result, h Hardware, line string)
 }
 
 // Add puts devices into the running machine, one after the other: QEMU's arguments of device_add.
-func (vm *VM) Add(ctx context.Context, t *testing.T, devices ...map[string]any) {
+func (vm *VM) Add(ctx context.Context, t testing.TB, devices ...map[string]any) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", vm.qmp)
 	if err != nil {
@@ -192,7 +209,7 @@ func (vm *VM) Add(ctx context.Context, t *testing.T, devices ...map[string]any) 
 	}
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,7 @@ const token = "s3cret-token"
 
 // Door is what the booted agent talks to: it knows one machine, and serves files.
 type Door struct {
-	t     *testing.T
+	t     testing.TB
 	files map[string][]byte // by name
 
 	mu    sync.Mutex
