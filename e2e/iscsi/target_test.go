@@ -39,7 +39,8 @@ type machine struct {
 	disk string
 }
 
-func boot(t *testing.T) *machine {
+// boot starts it, with programs of this host beside the agent for its shell.
+func boot(t *testing.T, programs ...string) *machine {
 	t.Helper()
 	if os.Getenv("IRONYARD_HARDWARE") != "1" {
 		t.Skip("boots the ramdisk in QEMU and needs libiscsi-bin (Debian's package): run `make hardware`, or set IRONYARD_HARDWARE=1")
@@ -52,7 +53,7 @@ func boot(t *testing.T) *machine {
 	if err := os.WriteFile(m.disk, noise, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.VM = agentvm.Boot(ctx, t, agentvm.Build(t, debkernel.Cloud), agentvm.Hardware{Mode: "bios", NIC: "virtio-net-pci", Opens: agentapi.DefaultISCSIPort, Drives: []string{
+	m.VM = agentvm.Boot(ctx, t, agentvm.Build(t, debkernel.Cloud), agentvm.Hardware{Mode: "bios", NIC: "virtio-net-pci", Opens: agentapi.DefaultISCSIPort, Programs: programs, Drives: []string{
 		"-drive", "if=none,id=d,format=raw,cache=unsafe,discard=unmap,file=" + m.disk, "-device", "virtio-blk-pci,drive=d,serial=DISK1"}}, nil)
 	return m
 }

@@ -150,7 +150,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
-	target, err := kernel.Modules(append(append([]string(nil), o.Modules...), iscsiTarget...)...)
+	target, err := kernel.Modules(slices.Concat(o.Modules, digests[o.Arch], iscsiTarget)...)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}

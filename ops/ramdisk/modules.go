@@ -31,6 +31,11 @@ var real = []string{
 // when its disk is to be exported.
 var iscsiTarget = []string{"configfs", "target_core_mod", "target_core_iblock", "iscsi_target_mod"}
 
+// digests are the modules by which a processor computes CRC32C itself, by architecture. Rackd has each segment of an image checked by
+// it on its way, and the kernel's own code takes several times as long. The kernel would ask modprobe for them, which the ramdisk has
+// not. On arm64 the kernel's own code uses the processor's instructions.
+var digests = map[string][]string{AMD64: {"crc32c_intel"}}
+
 // fileSystems are the modules with which a rescue reads and repairs the file systems of instances.
 var fileSystems = []string{"ext4", "xfs", "btrfs", "vfat", "nls_cp437", "nls_ascii", "nls_utf8", "isofs", "loop"}
 
