@@ -129,6 +129,13 @@ func TestModulesOfRealMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d modules", len(files))
+	arm, err := debkernel.Fetch(t.Context(), agentvm.KernelCache(), debkernel.GenericARM64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := arm.Modules(ramdisk.Modules(debkernel.GenericARM64)...); err != nil {
+		t.Error(err)
+	}
 	// This kernel has no checksum of ext4, xfs and bnx2x built in.
 	files, err = k.Modules("ext4", "xfs", "bnx2x")
 	if err != nil {

@@ -61,5 +61,6 @@ func Modules(kernel string) []string {
 	return slices.Concat(virtual, real)
 }
 
-// notOnARM64 are those of real machines that Debian's arm64 kernel has not: they are for chipsets and hypervisors of x86.
-var notOnARM64 = []string{"isci", "vmw_pvscsi", "vmxnet3"}
+// notOnARM64 are those of real machines that Debian's arm64 kernel has not: they are for controllers, chipsets and
+// hypervisors of x86.
+var notOnARM64 = []string{"arcmsr", "isci", "vmw_pvscsi", "vmxnet3"}
