@@ -52,9 +52,7 @@ func bootRamdisk(b *testing.B) *virtual {
 			b.Fatal("needs qemu-system-x86, qemu-utils, qemu-block-extra, curl, fdisk and openssl: make packages-bench installs them")
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // that of b ends with the first part of the benchmark
-	b.Cleanup(cancel)
-	v := &virtual{TB: b, ctx: ctx, dir: b.TempDir(), size: int64(numbers(b, "IRONYARD_BENCH_MIB", "256")[0]) << 20}
+	v := &virtual{TB: b, ctx: b.Context(), dir: b.TempDir(), size: int64(numbers(b, "IRONYARD_BENCH_MIB", "256")[0]) << 20}
 	v.disk = filepath.Join(v.dir, "disk")
 	v.makeImage(filepath.Join(v.dir, "raw"))
 	for _, k := range kinds {

@@ -116,7 +116,7 @@ func (vm *VM) Shell(ctx context.Context, t testing.TB, script string) string {
 		if err != nil {
 			t.Fatalf("the machine's shell: %v", err)
 		}
-		t.Cleanup(func() { conn.Close() })
+		vm.Door.t.Cleanup(func() { conn.Close() }) // t may be a part of the machine's test
 		s.conn, s.said = conn, bufio.NewReader(conn)
 	}
 	defer context.AfterFunc(ctx, func() { s.conn.Close() })()
