@@ -58,7 +58,7 @@ type Desk struct {
 type told struct{ address, phase string }
 
 // again reports whether the same sign was handed on within this second. Any host in the machines' network may ask for files in a machine's
-// name, as fast as it likes, and the work's owner writes one line of history for all of that.
+// name, as fast as it likes. The work's owner writes one line of history for all of that.
 func (d *Desk) again(s ask.Sign) bool {
 	if s.Leased.IsValid() {
 		return false
