@@ -203,3 +203,22 @@ func TestTheRackIsAskedAgainAboutANodeThatChanged(t *testing.T) {
 		}
 	}
 }
+
+// The node goes to another conductor group while a rackd of the former one is asked about a change, which is sealed for that group.
+func TestTheNodeGoesToAnotherGroupWhileARackIsAskedAboutAChange(t *testing.T) {
+	b := besideBench(t, provision.Manageable)
+	b.ask[ask.CheckChange] = `null`
+	asked := &interrupting{fakeAsker: b.ask, other: func() {
+		b.want(200, "PATCH", "/v1/nodes/"+nodeID, "1.115", `[{"op":"add","path":"/conductor_group","value":"east"}]`)
+	}}
+	b.server.Ask, b.server.dispatch.Ask = asked, asked
+	const path, body = "/v1/nodes/" + nodeID + "/vmedia", `{"device_type":"cdrom","image_url":"http://images.example/a.iso"}`
+	a := b.want(409, "POST", path, "1.115", body)
+	if n := b.node(nodeID); n.WorkID != "" || n.ConductorGroup != "east" {
+		t.Errorf("work %q of group %q: %s", n.WorkID, n.ConductorGroup, a.body)
+	}
+	b.want(204, "POST", path, "1.115", body)
+	if w := b.work(nodeID); w.Group != "east" || w.Owner != "rack-2" {
+		t.Errorf("asked again: work of group %q, owner %q", w.Group, w.Owner)
+	}
+}

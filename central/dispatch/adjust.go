@@ -52,6 +52,9 @@ func (d *Dispatcher) Adjust(ctx context.Context, a Adjustment) error {
 			return err
 		}
 		locked = Locked(n)
+		if n.ConductorGroup != a.Node.ConductorGroup { // a rackd of the former group was asked, and what is secret is sealed for that group
+			return refuse(http.StatusConflict, "Node %s went to another conductor group meanwhile. Nothing was changed (%s); please retry.", n.UUID, a.What)
+		}
 		if err := adjustable(n, &a); err != nil {
 			return err
 		}
