@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/protocol/networkdata"
 )
@@ -22,6 +23,29 @@ type made struct {
 
 // errNoCard is a card that the machine does not show.
 var errNoCard = errors.New("the machine shows no network card with this MAC address")
+
+// clear takes away the bonds and VLANs that an agent before this one has made in this boot: it has crashed. The ramdisk has no others. Their
+// cards have their own MAC addresses again, by which they are found.
+func (m *Manager) clear() error {
+	all, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("listing network interfaces: %w", err)
+	}
+	for _, l := range all {
+		switch l.(type) {
+		case *netlink.Bond, *netlink.Vlan:
+			m.Log.Info("taking away an interface of the agent before", "interface", l.Attrs().Name)
+			err := netlink.LinkDel(l)
+			if errors.Is(err, unix.ENODEV) { // it has gone with what it stood on
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("taking away interface %s, which an agent before this one has made: %w", l.Attrs().Name, err)
+			}
+		}
+	}
+	return nil
+}
 
 // build makes the bonds and VLANs of network_data, and brings all interfaces up that it names. It tells what cannot be made, and makes the
 // rest: one of them may lead to a rackd.

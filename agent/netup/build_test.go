@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func TestBonds(t *testing.T) {
 					}
 				}
 			})
-			within(t, 20*time.Second, "an answer in the VLAN", func() bool { return pings(t, "10.0.0.1") })
+			within(t, time.Minute, "an answer in the VLAN", func() bool { return pings(t, "10.0.0.1") })
 			checkBond(t, c.mode, name, first, second)
 			checkVLAN(t, name)
 			var routes []struct{ Dst, Gateway, Dev string }
@@ -158,9 +159,9 @@ func TestBonds(t *testing.T) {
 			}
 			o.ip("link set far1 down")
 			if c.mode == "active-backup" {
-				within(t, 20*time.Second, "the other card is used", func() bool { return link(t, name).Info.Data.Active == first })
+				within(t, time.Minute, "the other card is used", func() bool { return link(t, name).Info.Data.Active == first })
 			}
-			within(t, 20*time.Second, "an answer by the other cable", func() bool { return pings(t, "10.0.0.1") })
+			within(t, time.Minute, "an answer by the other cable", func() bool { return pings(t, "10.0.0.1") })
 		})
 	}
 }
@@ -189,6 +190,38 @@ func TestBondOfWhatIsThere(t *testing.T) {
 	}
 }
 
+// An agent that has crashed is started again, and finds the bonds and VLANs of the one before. It makes its own, of the same cards.
+func TestAgentStartsAgain(t *testing.T) {
+	t.Parallel()
+	if !ownNetwork(t) {
+		return
+	}
+	needsLinks(t)
+	o := another(t)
+	o.cables("eth0", "eth1")
+	o.ip("link set far0 up", "link set far1 up")
+	for _, name := range []string{"first", "second"} {
+		t.Run(name, func(t *testing.T) {
+			asGiven(t, `{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"},{"id":"b","type":"phy","ethernet_mac_address":"52:54:00:00:00:02"},
+				{"id":"c","type":"bond","bond_mode":"active-backup","bond_links":["a","b"],"ethernet_mac_address":"52:54:00:00:00:77"},
+				{"id":"d","type":"vlan","vlan_id":602,"vlan_link":"c","vlan_mac_address":"52:54:00:00:00:77"}],
+				"networks":[{"id":"n","link":"d","type":"ipv4","ip_address":"10.0.0.7/24"}],"services":[]}`)
+			var all []shownLink
+			reads(t, &all, "-j", "-d", "link", "show")
+			var made []string
+			for _, l := range all {
+				if l.Info.Kind == "bond" || l.Info.Kind == "vlan" || l.Master != "" {
+					made = append(made, l.Name+" "+l.Master)
+				}
+			}
+			slices.Sort(made)
+			if want := []string{"bond0 ", "bond0.602 ", "eth0 bond0", "eth1 bond0"}; !slices.Equal(made, want) {
+				t.Errorf("the kernel has %q, want %q", made, want)
+			}
+		})
+	}
+}
+
 // checkBond looks at what iproute2 tells of a bond and its cards.
 func checkBond(t *testing.T, mode, name, first, second string) {
 	t.Helper()
@@ -204,13 +237,13 @@ func checkBond(t *testing.T, mode, name, first, second string) {
 		t.Errorf("the bond has %q, want %q", is, want)
 	}
 	if mode == "802.3ad" {
-		within(t, 20*time.Second, "both ends speak LACP on two cables", func() bool {
+		within(t, time.Minute, "both ends speak LACP on two cables", func() bool {
 			a := link(t, name).Info.Data.Aggregator
 			return a.Ports == 2 && strings.Trim(a.Partner, "0:") != ""
 		})
 	}
 	if mode == "active-backup" {
-		within(t, 20*time.Second, "the preferred card is used", func() bool { return link(t, name).Info.Data.Active == second })
+		within(t, time.Minute, "the preferred card is used", func() bool { return link(t, name).Info.Data.Active == second })
 	}
 	for _, card := range []string{first, second} {
 		if l := link(t, card); l.Master != name || l.MTU != 9000 {

@@ -74,6 +74,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.Log.Warn("cannot bring up the loopback interface", "error", err)
 		}
 	}
+	if m.Given != nil {
+		if err := m.clear(); err != nil {
+			return err
+		}
+	}
 	links, err := m.scan(ctx)
 	if err != nil {
 		return err

@@ -33,7 +33,11 @@ func TestCommandLines(t *testing.T) {
 	}{
 		"UEFI from disk":    {Config{Firmware: UEFI}, Disk, flash + tapped + ",romfile=,bootindex=1", x86, ovmfCode, "bootindex=0", drive},
 		"UEFI from network": {Config{Firmware: UEFI}, Network, flash + tapped + ",romfile=,bootindex=0", x86, ovmfCode, "bootindex=1", drive},
-		"BIOS from a CD":    {Config{Firmware: BIOS}, Media, tapped + ",bootindex=2", x86, "", "bootindex=1", drive + ",bootindex=0"},
+		"two cards": {Config{Firmware: UEFI, FurtherCards: []Card{{MAC: "52:54:00:00:00:02", Tap: "tap0-1"}}}, Disk,
+			flash + " -netdev tap,id=net,ifname=tap0,script=no,downscript=no,vnet_hdr=off -device virtio-net-pci,netdev=net,mac=" + testMAC + ",romfile=,speed=1000,duplex=full,bootindex=1" +
+				" -netdev tap,id=net1,ifname=tap0-1,script=no,downscript=no,vnet_hdr=off -device virtio-net-pci,netdev=net1,mac=52:54:00:00:00:02,romfile=,speed=1000,duplex=full",
+			x86, ovmfCode, "bootindex=0", drive},
+		"BIOS from a CD": {Config{Firmware: BIOS}, Media, tapped + ",bootindex=2", x86, "", "bootindex=1", drive + ",bootindex=0"},
 		"secure boot": {Config{Firmware: UEFI, SecureBoot: true, BootByVariables: true}, Disk,
 			" -global driver=cfi.pflash01,property=secure,value=on" + flash + tapped + ",romfile=,addr=0x3",
 			"q35,graphics=off,smm=on -cpu max", ovmfSecure, "addr=0x2", drive},

@@ -209,10 +209,13 @@ func TestBadConfigs(t *testing.T) {
 		"folder":   func(c *Config) { c.Dir = "" },
 		"firmware": func(c *Config) { c.Firmware = "coreboot" },
 		"MAC":      func(c *Config) { c.Tap, c.MAC = "tap0", "x" },
-		"serial":   func(c *Config) { c.Serial = "a,b=c" },
-		"format":   func(c *Config) { c.DiskFormat = "vmdk" },
-		"boot":     func(c *Config) { c.DefaultBoot = "floppy" },
-		"disk":     func(c *Config) { c.DiskSerial = strings.Repeat("x", 21) },
+		"cards": func(c *Config) {
+			c.Tap, c.MAC, c.FurtherCards = "tap0", "52:54:00:00:00:01", []Card{{MAC: "52:54:00:00:00:02", Tap: "a,b"}}
+		},
+		"serial": func(c *Config) { c.Serial = "a,b=c" },
+		"format": func(c *Config) { c.DiskFormat = "vmdk" },
+		"boot":   func(c *Config) { c.DefaultBoot = "floppy" },
+		"disk":   func(c *Config) { c.DiskSerial = strings.Repeat("x", 21) },
 	} {
 		bad := good
 		change(&bad)
