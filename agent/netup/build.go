@@ -24,8 +24,8 @@ type made struct {
 // errNoCard is a card that the machine does not show.
 var errNoCard = errors.New("the machine shows no network card with this MAC address")
 
-// clear takes away the bonds and VLANs that an agent before this one has made in this boot: it has crashed. The ramdisk has no others. Their
-// cards have their own MAC addresses again, by which they are found.
+// clear takes away the bonds and VLANs that an agent before this one has made in this boot: it has crashed. The ramdisk has no others.
+// Their cards have their own MAC addresses again, which network_data names.
 func (m *Manager) clear() error {
 	all, err := netlink.LinkList()
 	if err != nil {
