@@ -85,7 +85,7 @@ func TestILOTellsFirmwareItsTarget(t *testing.T) {
 	}
 }
 
-// A device of UEFI is booted at each start, also where the firmware makes its boot option once more. With another boot device it comes last.
+// A device of UEFI is booted at each start, also where the firmware makes its boot option again. With another boot device it comes last.
 func TestILOBootsADeviceOfUEFI(t *testing.T) {
 	b, computer, m, n := ofILO(t)
 	const disk = "PciRoot(0x0)/Pci(0x2,0x0)/MAC(525400000001,0x1)/IPv4(0.0.0.0)/iSCSI(iqn.2026-11.org.example:v,0x1,0x0,None,None,None,TCP)"
