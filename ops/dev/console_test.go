@@ -41,6 +41,7 @@ func until(t *testing.T, conn *websocket.Conn, words ...string) string {
 // A console goes through central, bus and rackd: several people see what one types, a break arrives, and the log is there
 // for who comes later. Switched off, all are told.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", nil)
@@ -121,6 +122,7 @@ func TestConsole(t *testing.T) {
 
 // The terminal of the command types what is typed, and ends by its escape.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", nil)

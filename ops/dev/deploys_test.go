@@ -11,6 +11,7 @@ import (
 
 // Clients' suites name the deploy interfaces of Ironic's fake-hardware. Each runs, and misses what it needs of the node.
 func TestDeploysOfIronicsFakeHardware(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	for _, name := range []string{"direct", "custom-agent", "ansible", "anaconda", "autodetect", "bootc"} {
@@ -38,6 +39,7 @@ func TestDeploysOfIronicsFakeHardware(t *testing.T) {
 
 // Steps of Ironic's fake interfaces that do no more than that.
 func TestStepsOfIronicsFakeHardware(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", nil)

@@ -9,15 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/ironyard/ironyard/ops/dev"
 	"github.com/ironyard/ironyard/ops/operator"
 	"github.com/ironyard/ironyard/ops/stack"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start runs a fleet in dir until stop is called.
 func start(t *testing.T, dir string, delay time.Duration) (o *operator.Operator, stop func()) {
@@ -55,6 +51,7 @@ func startStack(t *testing.T, dir string, delay time.Duration) (o *operator.Oper
 
 // A folder is one fleet's at a time: the second would spoil the streams of the first.
 func TestFolderInUse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o, stop := start(t, dir, 0)
 	defer stop()
@@ -87,6 +84,7 @@ func fakeNode(t *testing.T, o *operator.Operator, name string, info map[string]a
 
 // The whole way through API, store, relay, bus, conductor and ingest, and back.
 func TestDeployUndeployDelete(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", nil)
@@ -118,6 +116,7 @@ func TestDeployUndeployDelete(t *testing.T) {
 }
 
 func TestFailureIsToldAndTriedAgain(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", map[string]any{"fake_write_image_fail": "the disk is made of cheese"})
@@ -146,6 +145,7 @@ func TestFailureIsToldAndTriedAgain(t *testing.T) {
 // The process ends in the middle of a deploy; its successor on the same folder
 // brings the work to its end.
 func TestRestartGoesOn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o, stop := start(t, dir, time.Second)
 	id := fakeNode(t, o, "one", nil)

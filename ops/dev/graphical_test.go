@@ -78,6 +78,7 @@ func (v *vnc) colour(change byte) [3]byte {
 // A graphical console goes through command, central, bus and rackd. Each viewer has its own, of the node that it asks for; a key reaches
 // the machine. A console that is switched off ends its viewers.
 func TestGraphicalConsole(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	c := caller{t, o.Base()}

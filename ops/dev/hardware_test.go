@@ -88,6 +88,7 @@ func (c caller) field(node, name string, value any) {
 // Everything behind a hardware interface that a request asks for at once, on fake
 // hardware: it is done, it shows, and it is still so after a restart.
 func TestHardware(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o, s, stop := startStack(t, dir, 0)
 	id := fakeNode(t, o, "one", map[string]any{"fake_health": "Warning"})

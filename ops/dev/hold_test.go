@@ -10,6 +10,7 @@ import (
 
 // A hold outlives the process; what follows it runs when the node is let go.
 func TestHoldOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o, stop := start(t, dir, 0)
 	id := fakeNode(t, o, "one", nil)
@@ -41,6 +42,7 @@ func TestHoldOutlivesARestart(t *testing.T) {
 
 // An abort waits for a step that must not be cut short, and cuts others short at once.
 func TestAbortsOfACleaning(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", map[string]any{"fake_delete_configuration_delay": 2, "fake_erase_devices_metadata_delay": 600})

@@ -42,6 +42,7 @@ func call(t *testing.T, o *operator.Operator, method, path, version string, body
 // An agent that knows central and no rack: it looks itself up, is told its token until it
 // has shown it, calls, and sends what it has found; the inspection ends with that.
 func TestAgentThatKnowsCentral(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id, err := o.Enrol(t.Context(), operator.Machine{Name: "one", Driver: "fake-hardware", DriverInfo: map[string]any{"fake_inspect_delay": 600},

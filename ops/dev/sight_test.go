@@ -9,6 +9,7 @@ import (
 // A rack that is asked about a node does not wait for changes that it is never told of, and
 // has heard of those that it is.
 func TestARackIsAskedAfterChangesThatItDoesNotSee(t *testing.T) {
+	t.Parallel()
 	o, s, stop := startStack(t, t.TempDir(), 0)
 	defer stop()
 	c, node := caller{t, s.Endpoint}, "/v1/nodes/"+fakeNode(t, o, "one", nil)

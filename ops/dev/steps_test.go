@@ -43,6 +43,7 @@ var (
 // A manual cleaning runs the listed steps, holds where it is told to, and goes on; the
 // node shows which step runs.
 func TestManualCleaningHoldsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", map[string]any{"fake_delete_configuration_delay": 1})
@@ -79,6 +80,7 @@ func TestManualCleaningHoldsAndGoesOn(t *testing.T) {
 // A service runs on the instance's node and leaves it active, also when it is aborted
 // in its hold.
 func TestServiceAndItsAbort(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", nil)
@@ -104,6 +106,7 @@ func TestServiceAndItsAbort(t *testing.T) {
 
 // Steps of the request take the place of the driver's in a deploy.
 func TestDeploySteps(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "one", map[string]any{"fake_write_image_fail": "it must not run", "fake_factory_reset_fail": "it did run"})
@@ -122,6 +125,7 @@ func TestDeploySteps(t *testing.T) {
 
 // A step on child nodes changes them and not their parent.
 func TestStepsOnChildren(t *testing.T) {
+	t.Parallel()
 	o, stop := start(t, t.TempDir(), 0)
 	defer stop()
 	id := fakeNode(t, o, "parent", nil)
