@@ -71,6 +71,7 @@ func TestConfirmIsShared(t *testing.T) {
 
 // While the bus is silent nothing is confirmed, and the wait has an end: that of the lease, or of Run.
 func TestConfirmOfASilentBus(t *testing.T) {
+	t.Parallel()
 	s, srv := openSite(t)
 	l, changes, stop := holder(t, s, "a")
 	until(t, changes, "held", func() bool { return l.Check() == nil })

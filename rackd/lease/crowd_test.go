@@ -19,6 +19,7 @@ import (
 // A stolen rackd of another group says under its own key that it has tens of thousands of hardware types, and is another
 // rackd each time. No rackd builds rings of that: each would hold up its lease, and so all work of the site.
 func TestThiefWithManyHardwareTypes(t *testing.T) {
+	t.Parallel()
 	s, _ := openSite(t)
 	b, changes, stop := holder(t, s, "b")
 	until(t, changes, "b is there", func() bool { return b.Check() == nil && b.Owner("n", "redfish", "rack-b") == "b" })

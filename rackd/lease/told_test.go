@@ -13,6 +13,7 @@ import (
 
 // A stolen rackd writes its own entry and ends it, again and again. Others still tell of the dead.
 func TestTheDeadAreToldBesideAThief(t *testing.T) {
+	t.Parallel()
 	s, srv := openSite(t)
 	a, changes, stop := holder(t, s, "a")
 	until(t, changes, "a is there", func() bool { return a.Check() == nil })
