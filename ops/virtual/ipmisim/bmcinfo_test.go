@@ -19,6 +19,7 @@ import (
 
 // What the driver tells of a BMC's addresses and inventory is what `ipmitool lan print` and `ipmitool fru print` tell.
 func TestBMCInfo(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmi_sim", "ipmitool")
 	text := func(s string) (types.TypeLength, []byte) { return types.TypeLength(0xC0 | len(s)), []byte(s) }
 	product, board := &types.FRUProductInfoArea{FormatVersion: 1, LanguageCode: 25}, &types.FRUBoardInfoArea{FormatVersion: 1, LanguageCode: 25}

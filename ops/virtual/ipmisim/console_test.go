@@ -168,6 +168,7 @@ func printable(n int) string {
 // What is typed reaches the machine, and what it writes comes back, whole and in order. So it is with and without encryption, and
 // on a wire that loses one datagram in five and repeats another.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	for name, suite := range map[string]int{"encrypted": 3, "in the clear": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,6 +243,7 @@ func TestConsoleIsTaken(t *testing.T) {
 
 // A fence that is lost lets nothing be typed, and two machines do not mix.
 func TestConsolesOfTwo(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	var lines []driver.Line
 	var readers []*reader

@@ -27,6 +27,7 @@ func (*held) Epoch() uint64  { return 1 }
 
 // The driver reads of the event log what ipmitool has written there, and clears it for ipmitool too.
 func TestEventLog(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmi_sim", "ipmitool")
 	at := start(t, &computer{}, "s3cret-pass")
 	secret := filepath.Join(t.TempDir(), "password")

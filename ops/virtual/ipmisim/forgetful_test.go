@@ -38,6 +38,7 @@ func (h *history) TellLog(_ context.Context, _ *node.Document, _ *hardware.Obser
 // it again, and the history names the BMC. The simulator never shows its flags as in force, as some BMCs do, so the guard sets it at each
 // look.
 func TestGuardOfABMCThatForgets(t *testing.T) {
+	t.Parallel()
 	c := &computer{}
 	at := start(t, c, "s3cret-pass")
 	d, n := newDriver(t), nodeAt(at.Port(), "s3cret-pass", nil)

@@ -71,6 +71,7 @@ fakebmc.FakeBmc({"admin": "s3cret-pass"}, port=int(sys.argv[1])).listen()
 
 // The driver speaks to the BMC that pyghmi has for tests: another implementation of RMCP+ on the other end.
 func TestBMCOfPyghmi(t *testing.T) {
+	t.Parallel()
 	needs(t, "fakebmc")
 	at := free(t)
 	port := strconv.Itoa(int(at.Port()))

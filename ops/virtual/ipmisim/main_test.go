@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests run side by side. Most of the time they wait for answers that do not come.
-const atOnce = 4
+const atOnce = 8
 
 func TestMain(m *testing.M) {
 	sidebyside.Tests(atOnce)

@@ -84,6 +84,7 @@ func ironicSensors(out string) map[string]map[string]map[string]string {
 
 // The driver tells the same of sensors as Ironic by ipmitool.
 func TestSensors(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmi_sim", "ipmitool")
 	probe, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

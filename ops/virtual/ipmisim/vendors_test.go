@@ -99,6 +99,7 @@ func TestConsolesOfVendorsConform(t *testing.T) {
 
 // The sensors of an iRMC are read by IPMI where irmc_sensor_method says so: this one has nothing else.
 func TestSensorsOfAnIRMCByIPMI(t *testing.T) {
+	t.Parallel()
 	needs(t, "ipmi_sim")
 	b, err := Start(t.Context(), Config{Dir: t.TempDir(), Address: free(t), Emulation: sensing(), Users: []User{{"admin", "s3cret-pass", "admin"}}}, &computer{})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 // A login whose datagrams are lost once, or come later than the first try waits, succeeds with a BMC that counts what it has
 // answered. Nothing of it is a refusal of the password, which would leave the BMC alone for minutes.
 func TestLoginOnABadWire(t *testing.T) {
+	t.Parallel()
 	for name, payload := range map[string]byte{"open session": 0x11, "RAKP 2": 0x13, "RAKP 4": 0x15, "all": 0} {
 		ways := []string{"lost", "late"}
 		if payload == 0 {

@@ -45,7 +45,7 @@ func demandsOf(m *Machine) (list []demand) {
 
 // spoilings are how many requests come to grief at once. Most of that time is spent waiting for answers that do not come, and
 // t.Parallel lets as many run as there are processors.
-var spoilings = make(chan struct{}, 8)
+var spoilings = make(chan struct{}, 16)
 
 // checkMishaps has each request of each command come to grief, one after the other and in each way. What was asked for is then done once
 // and told as done, or the error says what its caller may do. The caller reads back and asks again as rackd does, and the end is the same

@@ -15,6 +15,7 @@ import (
 
 // The driver keeps the contract on the BMC of go-ipmi, in each version and with each cipher suite that it has.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, fields := range map[string]map[string]any{
 		"2.0":          nil,
 		"intel":        nil,

@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests run side by side. Most of them wait for answers that do not come.
-const atOnce = 8
+const atOnce = 16
 
 func TestMain(m *testing.M) {
 	sidebyside.Tests(atOnce)
