@@ -22,6 +22,7 @@ func places(areas []Area) (out []Area) {
 
 // What util-linux has made is found, whichever of its tables is left.
 func TestAreas(t *testing.T) {
+	t.Parallel()
 	const size = 32 * mb
 	gptTwo := "label: gpt\nstart=2048, size=8MiB\nstart=20480, size=4MiB\n"
 	two := []Area{area(mb, 9*mb), area(10*mb, 14*mb)}
@@ -107,6 +108,7 @@ func TestAreasOfAnMBRMadeForOtherSectors(t *testing.T) {
 
 // An area has the type and the number that its table gives it, also where the first of the tables is damaged or tells of another type.
 func TestTypesOfAreas(t *testing.T) {
+	t.Parallel()
 	const size, vmfs = 32 * mb, "AA31E02A-400F-11DB-9590-000C2911D1B8"
 	gptTwo := "label: gpt\nstart=2048, size=8MiB\nstart=20480, size=4MiB, type=" + vmfs + "\n"
 	second := Area{Start: 10 * mb, End: 14 * mb, Type: vmfs, Number: 2}
@@ -162,6 +164,7 @@ func TestLogicalPartitionsInAnyOrder(t *testing.T) {
 
 // A record without a partition, as partitioners leave it, takes no number.
 func TestTheNumberOfALogicalPartition(t *testing.T) {
+	t.Parallel()
 	data := sfdisk(t, 32*mb, "label: dos\nstart=2048, size=30MiB, type=5\nstart=4096, size=2MiB\nstart=12288, size=3MiB, type=fb\n")
 	clear(data[mb+mbrTable : mb+mbrTable+16])
 	if got := Areas(&memory{data: data, sector: 512}); !slices.Contains(got, Area{6 * mb, 9 * mb, "fb", 5}) {
@@ -171,6 +174,7 @@ func TestTheNumberOfALogicalPartition(t *testing.T) {
 
 // A GPT may have more entries than are read. Kernels show the first of them.
 func TestAGPTOfManyEntries(t *testing.T) {
+	t.Parallel()
 	data := sfdisk(t, 32*mb, "label: gpt\ntable-length: 128\nstart=20480, size=8MiB\n")
 	for _, header := range [][]byte{data[512:1024], data[32*mb-512:]} {
 		le.PutUint32(header[hdrNumEntries:], 16384)

@@ -7,6 +7,7 @@ import (
 
 // Util-linux reads new tables as they were meant, of both kinds and for both sector sizes, and so does this package.
 func TestNewTables(t *testing.T) {
+	t.Parallel()
 	gib := int64(1) << 30
 	for _, c := range []struct {
 		kind   Kind

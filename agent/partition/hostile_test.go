@@ -55,6 +55,7 @@ func (f *failing) after(r *rand.Rand) *memory {
 // The power goes in the middle of a new table, by which a partition of before is kept. Its place is known all the same, from the table
 // or from its copy, so that the next try keeps it, too.
 func TestAKeptPartitionOutlivesThePower(t *testing.T) {
+	t.Parallel()
 	layout := func(root, swap int64, id string) []Wanted {
 		return []Wanted{{Label: "bios-boot", Type: TypeBIOSBoot, Size: mib}, {Label: "ephemeral0", Type: TypeLinux, Size: 2 * mib, GUID: id},
 			{Label: "swap1", Type: TypeSwap, Size: swap}, {Label: "root", Type: TypeLinux, Size: root}}

@@ -68,6 +68,7 @@ func verify(t *testing.T, data []byte) string {
 const gptScript = "label: gpt\nsize=8MiB, type=U, name=esp\nsize=4MiB, type=L, name=\"rööt\"\n"
 
 func TestGPTGrowsAndTakesConfigDrive(t *testing.T) {
+	t.Parallel()
 	image := sfdisk(t, 20<<20, gptScript)
 	disk := &memory{data: append(image, make([]byte, 80<<20)...), sector: 512}
 	tab, err := Read(disk)
@@ -106,6 +107,7 @@ func TestGPTGrowsAndTakesConfigDrive(t *testing.T) {
 }
 
 func TestGPTWithoutRoom(t *testing.T) {
+	t.Parallel()
 	disk := &memory{data: sfdisk(t, 16<<20, gptScript), sector: 512}
 	tab, err := Read(disk)
 	if err != nil {
@@ -128,6 +130,7 @@ func TestGPTWithoutRoom(t *testing.T) {
 }
 
 func TestMBR(t *testing.T) {
+	t.Parallel()
 	disk := &memory{data: sfdisk(t, 20<<20, "label: dos\nsize=8MiB, type=83, bootable\nsize=4MiB, type=83\n"), sector: 512}
 	disk.data = append(disk.data, make([]byte, 40<<20)...)
 	tab, err := Read(disk)
@@ -156,6 +159,7 @@ func TestMBR(t *testing.T) {
 }
 
 func TestMBRFull(t *testing.T) {
+	t.Parallel()
 	disk := &memory{data: sfdisk(t, 20<<20, "label: dos\nsize=1MiB\nsize=1MiB\nsize=1MiB\nsize=1MiB\n"), sector: 512}
 	tab, err := Read(disk)
 	if err != nil {
