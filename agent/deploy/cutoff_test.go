@@ -9,6 +9,7 @@ import (
 
 // A raw image that was cut off before its checksum was computed has the right checksum. Its table tells that the end is lacking.
 func TestARawImageThatWasCutOffIsRefused(t *testing.T) {
+	t.Parallel()
 	whole := partitioned(t, "label: gpt\nstart=2048, size=4MiB\n")
 	for cut, refused := range map[int]bool{len(whole): false, 5 << 20: false, 5<<20 - 512: true} {
 		d, p, path := fixture(t, whole[:cut])

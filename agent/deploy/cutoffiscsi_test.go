@@ -12,6 +12,7 @@ import (
 
 // What rackd writes by iSCSI may be cut off as well.
 func TestAnImageByISCSIThatWasCutOffIsRefused(t *testing.T) {
+	t.Parallel()
 	whole := partitioned(t, "label: gpt\nstart=2048, size=4MiB\n")
 	for cut, refused := range map[int]bool{len(whole): false, 5 << 20: false, 5<<20 - 512: true} {
 		d, _, path := fixture(t, nil)

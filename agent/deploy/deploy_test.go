@@ -25,12 +25,17 @@ import (
 	"github.com/ironyard/ironyard/agent/image"
 	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/hints"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 )
+
+// atOnce is how many tests run side by side. Most of them wait for a disk to keep what was written.
+const atOnce = 4
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == confine.Argument {
 		os.Exit(confine.Main()) // as the agent does
 	}
+	sidebyside.Tests(atOnce)
 	goleak.VerifyTestMain(m)
 }
 
@@ -140,6 +145,7 @@ func TestBadConfigDriveTouchesNothing(t *testing.T) {
 }
 
 func TestBootEntry(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		image        []byte
 		want         string
@@ -187,6 +193,7 @@ func TestBootEntry(t *testing.T) {
 // An agent that was started again has forgotten what it wrote; it finds the disk by what it said
 // of it then, and takes no other.
 func TestBootEntryAfterTheAgentWasStartedAgain(t *testing.T) {
+	t.Parallel()
 	d, p, path := fixture(t, bootable(t))
 	written, err := d.Prepare(t.Context(), p, ignore)
 	if err != nil || written.RootUUID == "" {
@@ -253,6 +260,7 @@ func TestAnErasureWaitsForDisksThatNobodyKnows(t *testing.T) {
 }
 
 func TestErase(t *testing.T) {
+	t.Parallel()
 	d, p, path := fixture(t, partitioned(t, "label: gpt\nstart=4096, size=4MiB\n"))
 	if _, err := d.Prepare(t.Context(), p, ignore); err != nil {
 		t.Fatal(err)
@@ -296,6 +304,7 @@ func TestErase(t *testing.T) {
 // Superblocks lie at the ends of partitions too (md 1.0, ZFS), also of logical ones, and a disk
 // whose first GPT is damaged has partitions all the same.
 func TestMetadataAtTheEndsOfPartitions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, script string
 		spoil        bool
@@ -369,6 +378,7 @@ func TestSelection(t *testing.T) {
 
 // TestKeptDisks holds that what a node's properties say is kept is neither erased nor written to.
 func TestKeptDisks(t *testing.T) {
+	t.Parallel()
 	d, p, path := fixture(t, partitioned(t, "label: dos\nsize=4MiB\n"))
 	other := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(other, bytes.Repeat([]byte{0xaa}, size), 0o600); err != nil {

@@ -98,6 +98,7 @@ func blkid(path string, start, size int64) string {
 
 // A rebuild by iSCSI leaves the ephemeral partition to the byte: where it ends well, where rackd gives up, and where it cannot end.
 func TestTheEphemeralPartitionIsPreservedByISCSI(t *testing.T) {
+	t.Parallel()
 	img := rootImage(t)
 	parts := agentapi.Partitions{RootMB: 8, SwapMB: 2, EphemeralMB: 5, PreserveEphemeral: true}
 	d, params, path := forPartition(t, img, 32, false, parts)

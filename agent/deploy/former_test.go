@@ -23,6 +23,7 @@ func iso(content string) []byte {
 // Cloud-init looks for the file system's label. So Ironic writes the new drive to that partition. With two of them the instance may
 // take the keys and the passwords of another one.
 func TestAnImageBringsTheConfigDriveOfAnotherInstance(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"gpt", "dos"} {
 		img := partitioned(t, "label: "+kind+"\nstart=2048, size=4MiB\nsize=1MiB\n")
 		copy(img[5<<20:], iso("of another instance"))

@@ -14,6 +14,7 @@ import (
 // A disk takes each write, and some of its sectors read back as other bytes: those of the image, of the config drive, or of the partition
 // table, and no others. The deploy fails by the disk's name, and nothing boots.
 func TestADiskThatLies(t *testing.T) {
+	t.Parallel()
 	const mib, size = 1 << 20, 40 << 20
 	// What is smaller than 4 KiB is in no sample, so that only the look at the whole finds it.
 	drive := bytes.Repeat([]byte("drive "), 512)

@@ -196,6 +196,7 @@ func digest(t *testing.T, path string, start, size int64) string {
 
 // What cannot be is refused with the reason, and nothing is written.
 func TestPartitionsThatCannotBe(t *testing.T) {
+	t.Parallel()
 	img := rootImage(t)
 	for name, c := range map[string]struct {
 		uefi  bool

@@ -154,6 +154,7 @@ func TestADiskThatLeavesIsNotErased(t *testing.T) {
 
 // Between the choice of a disk and its opening the name has passed to another disk. Nothing is written to that one.
 func TestANameThatPassesBeforeTheDiskIsOpen(t *testing.T) {
+	t.Parallel()
 	img := bootable(t)
 	from := netip.MustParseAddr("127.0.0.1")
 	volume := agentapi.ExportVolumeArgs{Initiator: "iqn.2026-11.org.example:m", User: "m", Secret: "twelve-or-more"}

@@ -52,6 +52,7 @@ func loop4K(t *testing.T, file string) string {
 // 4 KiB sectors looks for it: the deploy fails, as that of an image with a GPT does. In a large image the partition may begin within
 // the image also as the disk counts. Its end lies behind the image then.
 func TestAnImageWithAnMBROnADiskOfLargerSectors(t *testing.T) {
+	t.Parallel()
 	for name, img := range map[string][]byte{
 		"small": partitioned(t, "label: dos\nstart=2048, size=4MiB, type=83, bootable\n"),
 		"large": append(partitioned(t, "label: dos\nstart=2048, size=6MiB, type=83, bootable\n"), make([]byte, 4<<20)...),

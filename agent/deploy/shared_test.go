@@ -14,6 +14,7 @@ import (
 // TestSharedDisks holds that what other machines may be using is not erased unless somebody says so, and
 // that the machine's other disks are.
 func TestSharedDisks(t *testing.T) {
+	t.Parallel()
 	const vmfsSecond = "label: gpt\nsize=2MiB\nsize=2MiB, type=AA31E02A-400F-11DB-9590-000C2911D1B8\n"
 	sign := func(mark string, at int) func([]byte) { return func(b []byte) { copy(b[at:], mark) } }
 	for _, c := range []struct {

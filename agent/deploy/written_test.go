@@ -25,6 +25,7 @@ func (m withUnfit) Settled(_ context.Context, _ bool, check func([]agentapi.Disk
 // The agent has started again since the write, and a kept disk holds an earlier instance of the same image: its table has the same
 // identifier. The agent takes the written disk, or fails by the name of a disk that it cannot judge.
 func TestTheWrittenDiskIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	d, p, path := fixture(t, bootable(t))
 	got, err := d.Prepare(t.Context(), p, ignore)
 	if err != nil {
