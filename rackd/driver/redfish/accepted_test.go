@@ -104,6 +104,7 @@ func TestAMediumMountedLateUnderAnotherNameIsTakenOut(t *testing.T) {
 
 // A BMC that accepts to eject and ejects nothing is not told of as one whose medium is out.
 func TestADriveThatDoesNotEjectIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	l := &lazyDrives{tree: newTree(), deaf: true}
 	k := mediaTask(t, l)
 	if err := (mediaboot.Interface{}).PrepareRamdisk(t.Context(), k); err != nil {

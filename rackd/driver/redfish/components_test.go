@@ -227,6 +227,7 @@ func TestFirmwareOfOddParts(t *testing.T) {
 
 // What one reading asks of a BMC is bounded, and so is what it lists.
 func TestPartsWithoutEnd(t *testing.T) {
+	t.Parallel()
 	k, asked := newRack(), 0
 	withCards(k)
 	many := []string{}
@@ -347,6 +348,7 @@ func TestFirmwareOfAPartThatIsNotThere(t *testing.T) {
 
 // A part's firmware is told as written once the part shows another version, and else the step fails by the part's name.
 func TestFirmwareOfPartsIsReadBack(t *testing.T) {
+	t.Parallel()
 	const offOn = "power power on,power power off"
 	restarted := func(c *cards) bool { return c.rack.restarts() > 0 }
 	for name, c := range map[string]struct {

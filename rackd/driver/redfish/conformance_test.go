@@ -15,6 +15,7 @@ import (
 
 // The driver keeps the contract, however it logs in.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, auth := range []string{"session", "basic", "auto"} {
 		t.Run(auth, func(t *testing.T) {
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine { return machineOf(t, auth, nil) })

@@ -113,6 +113,7 @@ func withSocket(t *testing.T, b *redfishtest.BMC, path string, p *port) {
 
 // The console keeps the contract by a WebSocket, as OpenBMC's and as the standard's, whichever way the BMC is logged in to.
 func TestConsoleConformanceByWebSocket(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		system, manager map[string]any
 		path, auth      string
@@ -258,6 +259,7 @@ func waysBySSH(at int) map[string]told {
 
 // The console keeps the contract by SSH, on each way that a BMC may tell of.
 func TestConsoleConformanceBySSH(t *testing.T) {
+	t.Parallel()
 	for name := range waysBySSH(0) {
 		t.Run(name, func(t *testing.T) {
 			drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {

@@ -208,6 +208,7 @@ func TestFirmwareOrderThatMayHaveLeft(t *testing.T) {
 }
 
 func TestVolumesAreMadeAndDeletedOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		bmc    doubtful

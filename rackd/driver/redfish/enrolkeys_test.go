@@ -69,6 +69,7 @@ func databasesModel(late bool) (m *model, pending func()) {
 // Certificates are added in the order that ends setup mode last, and read back; those that are there are not added again. A BMC that
 // shows them at the next start has the machine restarted once.
 func TestEnrolSecureBootCertificates(t *testing.T) {
+	t.Parallel()
 	db, other, kek, pk := fleetCertificate(t), fleetCertificate(t), fleetCertificate(t), fleetCertificate(t)
 	for name, c := range map[string]struct {
 		late, never bool

@@ -66,6 +66,7 @@ func TestWhoseEventItIs(t *testing.T) {
 
 // A post that is made up costs little: arguments that are named often, events without end, and what is no event.
 func TestEventsThatGrow(t *testing.T) {
+	t.Parallel()
 	d := newDriver(t, Options{})
 	body := `{"Events":[{"Message":"` + strings.Repeat("%1", 4000) + `","MessageArgs":["` + strings.Repeat("x", 8000) + `"]}]}`
 	if list := d.PostedEvents([]byte(body)); len(list) != 1 || len(list[0].Text) > mostMessage*mostArgument/2 {

@@ -67,6 +67,7 @@ func openBMC(t *testing.T) *redfishtest.BMC {
 
 // A viewer's line keeps the contract of lines, whichever way the BMC is logged in to, and wherever it tells of its console.
 func TestGraphicalConformance(t *testing.T) {
+	t.Parallel()
 	for _, auth := range []string{"session", "basic"} {
 		t.Run(auth, func(t *testing.T) {
 			drivertest.ConsoleConformance(t, func(t *testing.T) *drivertest.SerialPort {
@@ -187,6 +188,7 @@ func TestPastesLeaveRoomAtTheBMC(t *testing.T) {
 
 // A long message of a viewer goes to the BMC in pieces that it has room for: bmcweb ends the session at one of 1,025 bytes.
 func TestLongMessagesGoInPieces(t *testing.T) {
+	t.Parallel()
 	b, p := openBMC(t), &port{}
 	withKVM(t, b, p, greeting)
 	line, err := Graphical{newDriver(t, Options{})}.OpenViewer(t.Context(), &drivertest.Fence{}, consoleNode(b, nil))

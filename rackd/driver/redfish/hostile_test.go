@@ -34,6 +34,7 @@ func TestABMCThatAnswersNullEndsNothing(t *testing.T) {
 
 // What one call asks of a BMC is bounded, whatever the BMC links to.
 func TestACollectionThatGoesInACircleIsLeft(t *testing.T) {
+	t.Parallel()
 	const drives = "/redfish/v1/Systems/1/VirtualMedia"
 	e, bmc, requests := newEmulator(t), newTree(), atomic.Int64{}
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
@@ -54,6 +55,7 @@ func TestACollectionThatGoesInACircleIsLeft(t *testing.T) {
 
 // What a BMC tells of its settings gets into errors and histories as its other words do: on one line, without the password.
 func TestMessagesOfSettingsAreCleaned(t *testing.T) {
+	t.Parallel()
 	m := withBIOS(newModel("Maker"))
 	m.at[biosAt]["@Redfish.Settings"].(map[string]any)["Messages"] = []any{map[string]any{"Message": "PATCH by admin:s3cret-pass\x1b]0;x\x07\nrefused"}}
 	r, bios, f := biosRig(t, m)

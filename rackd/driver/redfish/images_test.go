@@ -94,6 +94,7 @@ func flashing(c *cards) {
 
 // Each image is written in its turn, and told as written once a component shows another version.
 func TestImagesAreWritten(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		set      func(*cards, *drivertest.Rig)
 		args     map[string]any

@@ -102,6 +102,7 @@ func TestInspection(t *testing.T) {
 
 // A BMC that tells little is not an error here; one that fails is.
 func TestInspectionOfLittle(t *testing.T) {
+	t.Parallel()
 	got, plugin, err := inspectionOf(t, newTree())
 	want := map[string]any{"cpu": map[string]any{"count": 0.0, "architecture": ""}, "interfaces": []any{}, "boot": map[string]any{"current_boot_mode": "uefi"}}
 	if err != nil || !reflect.DeepEqual(got, want) || plugin["local_gb"] != 0.0 {

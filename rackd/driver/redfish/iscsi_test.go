@@ -62,6 +62,7 @@ func stubborn(b *redfishtest.BMC) {
 }
 
 func TestISCSIConformance(t *testing.T) {
+	t.Parallel()
 	for name, staged := range map[string]bool{"at once": false, "by a settings object": true} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.ISCSIConformance(t, func(t *testing.T) *drivertest.ISCSIMachine {

@@ -24,6 +24,7 @@ const patient = 3
 // for some requests, as after its own new firmware. The order is given once. What ends well has been read back. What does not says that
 // the outcome is not known, or that nothing was done.
 func TestEachRequestOfALongOrder(t *testing.T) {
+	t.Parallel()
 	for _, o := range []longOrder{{"update", biosOnly, false}, {"update_firmware", imagesWith("1"), false}, {"create_configuration", map[string]any{}, false}, {"delete_configuration", map[string]any{}, true}} {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

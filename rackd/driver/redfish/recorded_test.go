@@ -178,6 +178,7 @@ func firmwareOf(o found) string {
 
 // The contract of power and management holds for machines that show themselves as recorded BMCs do. What orders do is the emulator's.
 func TestConformanceOfRecordedBMCs(t *testing.T) {
+	t.Parallel()
 	all := bmclibRecordings(t)
 	for _, name := range []string{"bmclib-dell-r6515", "bmclib-supermicro-510t"} {
 		t.Run(name, func(t *testing.T) {

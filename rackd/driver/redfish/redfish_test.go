@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 )
@@ -21,8 +19,6 @@ var (
 	_ driver.Power      = (*Driver)(nil)
 	_ driver.Management = (*Driver)(nil)
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSetPowerChoosesAndIsIdempotent(t *testing.T) {
 	for _, c := range []struct {
@@ -209,6 +205,7 @@ func TestUnreachableAndUntrusted(t *testing.T) {
 }
 
 func TestWriteWithoutAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
 	e := newEmulator(t)
 	e.hook = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/Reset") {
@@ -260,6 +257,7 @@ func TestChangedEntityTagIsWrittenOnceMore(t *testing.T) {
 }
 
 func TestFailedReadIsAskedAgainAndFailedWriteIsNot(t *testing.T) {
+	t.Parallel()
 	e, d := newEmulator(t), newDriver(t, Options{})
 	if _, err := d.PowerState(t.Context(), e.node(nil)); err != nil { // logged in
 		t.Fatal(err)

@@ -34,6 +34,7 @@ func (k *rack) old() {
 
 // Volumes that the BMC only stages are there once the machine was restarted, and not before.
 func TestStagedVolumes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, unbegun string
 		applies       []any
@@ -82,6 +83,7 @@ func TestStagedVolumes(t *testing.T) {
 
 // What a BMC does not show is not told as made, whatever it says.
 func TestVolumesThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		set      func(*rack)
@@ -243,6 +245,7 @@ func TestStagedVolumesInTheRamdisk(t *testing.T) {
 
 // Wherever a rackd is lost, no order is given twice and the machine is restarted once for each.
 func TestStagedOrdersAreGivenOnce(t *testing.T) {
+	t.Parallel()
 	raid := func(d *Driver) driver.Step {
 		return stepNamed(t, RAID{Driver: d}.NamedSteps(nil), "create_configuration")
 	}
@@ -365,6 +368,7 @@ func TestNoRestartInMaintenance(t *testing.T) {
 
 // Firmware is told as active once the BMC shows it.
 func TestStagedFirmware(t *testing.T) {
+	t.Parallel()
 	bmcOnly := map[string]any{"settings": []any{map[string]any{"component": "bmc", "url": "http://files/bmc.bin"}}}
 	for _, c := range []struct {
 		name     string
