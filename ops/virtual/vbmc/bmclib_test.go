@@ -10,6 +10,7 @@ import (
 // bmclib's client, which is not ours, tells the BMC what Tinkerbell tells one. It is a program of another Go module, for bmclib and rackd
 // need gofish of different versions.
 func TestBMCLib(t *testing.T) {
+	t.Parallel()
 	_, computer, address := serve(t)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -37,6 +37,7 @@ func (d *driven) EjectMedium(context.Context) error { d.image = ""; return nil }
 
 // The driver redfish keeps the contract of drivers on the virtual BMC, too.
 func TestRedfishDriverConforms(t *testing.T) {
+	t.Parallel()
 	servers, err := SelfSigned("rackd")
 	if err != nil {
 		t.Fatal(err)

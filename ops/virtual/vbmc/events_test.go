@@ -49,6 +49,7 @@ func (t told) BMCEventHeard(way, severity, result string) { t <- way + " " + sev
 // A BMC without a stream of events is told where to post them. A machine that is switched on is looked at within seconds, and the
 // event is shown.
 func TestEventsAreHeardInSeconds(t *testing.T) {
+	t.Parallel()
 	_, computer, address := serve(t)
 	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(func() {

@@ -20,6 +20,7 @@ import (
 // Each request of the commands that the contract does not name comes to grief in each way: media, secure boot, boot by HTTP, an NMI. The
 // BMC's journal says how often each was done.
 func TestEachRequestOfMediaAndSecureBoot(t *testing.T) {
+	t.Parallel()
 	const image, program = "http://10.0.0.1/a.iso", "http://10.0.0.1/boot.efi"
 	fence := open{}
 	for _, c := range []struct {
@@ -46,6 +47,7 @@ func TestEachRequestOfMediaAndSecureBoot(t *testing.T) {
 		}, nil, "ComputerSystem.Reset"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			cases := 0
 			for how := Sound; how <= Reset; how++ {
 				for at, most := 1, 1; at <= most; at++ {

@@ -96,6 +96,7 @@ func listed(t *testing.T, c *gofish.APIClient) string {
 // A BMC that takes its new firmware starts again: the connections break, sessions and tasks are gone, it is silent for a while. Then it
 // shows the version.
 func TestTheBMCRestartsWithItsNewFirmware(t *testing.T) {
+	t.Parallel()
 	b, _, address := serve(t)
 	at, fetched := serveFiles(t, map[string][]byte{"bmc": FirmwareFile(BMCFirmware, "2.0.0")})
 	const away = 300 * time.Millisecond
@@ -280,41 +281,45 @@ func ranOut(t *testing.T, b *BMC, r *drivertest.Rig, s driver.Step, args map[str
 // Each request of the driver's update of a component comes to grief in each way. It is told as made only if the BMC has written, and the
 // BMC never fetches or writes twice. The BMC restarts after firmware of its own.
 func TestEachRequestOfAFirmwareUpdate(t *testing.T) {
+	t.Parallel()
 	for _, component := range []string{BMCFirmware, BIOSFirmware} {
-		var cases, made, failed, unchanged atomic.Int64
 		t.Run(component, func(t *testing.T) {
-			for how := Sound; how <= Reset; how++ {
-				t.Run(fmt.Sprint("fault ", how), func(t *testing.T) {
-					t.Parallel()
-					for number := 1; number == 1 || how > Sound; number++ {
-						u := spoiltUpdate(t, component, how, number)
-						if how > Sound && u.asked < number {
-							break // it has no further request
+			t.Parallel()
+			var cases, made, failed, unchanged atomic.Int64
+			t.Run("each request", func(t *testing.T) { // it ends when all of its faults have
+				for how := Sound; how <= Reset; how++ {
+					t.Run(fmt.Sprint("fault ", how), func(t *testing.T) {
+						t.Parallel()
+						for number := 1; number == 1 || how > Sound; number++ {
+							u := spoiltUpdate(t, component, how, number)
+							if how > Sound && u.asked < number {
+								break // it has no further request
+							}
+							cases.Add(1)
+							what := fmt.Sprintf("request %d: %v; told as flashed: %t; the BMC wrote %d times, fetched %d times and took %d orders; history %q", number, u.err, u.told, u.wrote, u.fetched, u.orders, u.said)
+							switch {
+							case how <= Late && (u.err != nil || !u.told), u.wrote > 1, u.fetched > 1, u.orders > 1, u.told && u.wrote != 1, u.err == nil && !u.told && u.wrote > 0:
+								t.Error(what)
+							case strings.Contains(what, "files-word"), strings.Contains(what, "secret-word"):
+								t.Errorf("a password is told: %s", what)
+							case u.told:
+								made.Add(1)
+							case u.err == nil:
+								unchanged.Add(1)
+							case !errors.Is(u.err, driver.ErrUnreachable) && !strings.Contains(u.err.Error(), "it is not known whether the BMC has taken the order"):
+								t.Error(what)
+							default:
+								failed.Add(1)
+							}
 						}
-						cases.Add(1)
-						what := fmt.Sprintf("request %d: %v; told as flashed: %t; the BMC wrote %d times, fetched %d times and took %d orders; history %q", number, u.err, u.told, u.wrote, u.fetched, u.orders, u.said)
-						switch {
-						case how <= Late && (u.err != nil || !u.told), u.wrote > 1, u.fetched > 1, u.orders > 1, u.told && u.wrote != 1, u.err == nil && !u.told && u.wrote > 0:
-							t.Error(what)
-						case strings.Contains(what, "files-word"), strings.Contains(what, "secret-word"):
-							t.Errorf("a password is told: %s", what)
-						case u.told:
-							made.Add(1)
-						case u.err == nil:
-							unchanged.Add(1)
-						case !errors.Is(u.err, driver.ErrUnreachable) && !strings.Contains(u.err.Error(), "it is not known whether the BMC has taken the order"):
-							t.Error(what)
-						default:
-							failed.Add(1)
-						}
-					}
-				})
+					})
+				}
+			})
+			t.Logf("%d faults: %d updates told as made, %d failed, %d told as unchanged", cases.Load(), made.Load(), failed.Load(), unchanged.Load())
+			if cases.Load() < 60 {
+				t.Errorf("only %d faults", cases.Load())
 			}
 		})
-		t.Logf("%s: %d faults: %d updates told as made, %d failed, %d told as unchanged", component, cases.Load(), made.Load(), failed.Load(), unchanged.Load())
-		if cases.Load() < 60 {
-			t.Errorf("%s: only %d faults", component, cases.Load())
-		}
 	}
 }
 

@@ -102,6 +102,7 @@ func connect(t *testing.T, address string, basic bool) *schemas.ComputerSystem {
 }
 
 func TestGofish(t *testing.T) {
+	t.Parallel()
 	for _, basic := range []bool{false, true} {
 		b, computer, address := serve(t)
 		s := connect(t, address, basic)

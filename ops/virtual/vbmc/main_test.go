@@ -1,0 +1,16 @@
+package vbmc
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ironyard/ironyard/protocol/sidebyside"
+)
+
+// atOnce is how many tests run side by side. Most of them wait for answers that do not come, and for a BMC that starts again.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	sidebyside.Tests(atOnce)
+	os.Exit(m.Run())
+}
