@@ -269,6 +269,7 @@ func TestDeadBMCsHoldNoOtherQuestion(t *testing.T) {
 
 // A question that is older than its asker waits is not carried out, wherever it was held up.
 func TestQuestionsThatAreTooOldAreNotCarriedOut(t *testing.T) {
+	t.Parallel()
 	r := newRack(t)
 	now := r.ask(ask.Request{Method: ask.DriverProperties}).Clock
 	if now.ID == "" {

@@ -42,6 +42,7 @@ func bmc(t *testing.T) (url string, asked chan *http.Request) {
 // A server of the site's bus that writes its own address into a node's document is asked for nothing and
 // is shown no password; the BMC that central named is read on.
 func TestAPasswordDoesNotFollowAForgedAddress(t *testing.T) {
+	t.Parallel()
 	site := bustest.Open(t)
 	fleet, err := seal.GenerateKey()
 	if err != nil {

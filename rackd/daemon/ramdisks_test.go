@@ -71,6 +71,7 @@ func (o oneMachine) ByUUID(string) (netboot.Machine, bool) { return o.m, true }
 
 // TestRamdisksByClassAndArchitecture has machines ask by each way to boot, and looks into the files that they are sent.
 func TestRamdisksByClassAndArchitecture(t *testing.T) {
+	t.Parallel()
 	const mac = "52:54:00:00:00:01"
 	r := rackOfTwo(t)
 	from := netip.MustParseAddr("192.0.2.9")
