@@ -18,6 +18,7 @@ import (
 // A stolen rackd of one group makes up events about a node of that group. Those of the site's other groups do not wait for them, and the
 // database does not grow by more than the bytes that were sent.
 func TestEventsThatMakeMuchOfFewBytes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]func(w *store.Work, seq uint64) []byte{
 		"lines": func(w *store.Work, seq uint64) []byte {
 			return large(t, w, work.PhaseEntered, seq, "before", "[", "]", 300_000, func(int) string { return "{}" })
@@ -86,6 +87,7 @@ func TestEventsThatMakeMuchOfFewBytes(t *testing.T) {
 // A stolen rackd makes up events that no database takes. They leave room for what the database refuses of others,
 // which would hold up the site without it.
 func TestEventsThatAreMadeUpLeaveRoom(t *testing.T) {
+	t.Parallel()
 	f, m, exec := onPostgres(t)
 	_, stolen := f.deploy("stolen")
 	bad, badWork := f.deploy("bad")
