@@ -73,6 +73,7 @@ FROM generate_series(1, $1) AS i`
 // proportion to the page or to what the filter admits, whatever else there is. So with
 // the lists of what nodes have.
 func TestListsReadWhatTheyReturn(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills a database with 100,000 nodes")
 	}

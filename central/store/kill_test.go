@@ -153,6 +153,7 @@ func writeAndDie(t *testing.T, path string, accounts []*account, seed uint64, d 
 // TestKilled kills a process that writes, at any moment and around its commits, one after another on one
 // database: whatever it was told of is there, and nothing is half there.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	first := seed(t)
 	rng := rand.New(rand.NewPCG(first, 2))
 	for round := range effort(t) {

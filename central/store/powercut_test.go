@@ -221,6 +221,7 @@ func goOn(t *testing.T, path string) {
 
 // TestPowerCut cuts the power at any moment: what anybody has heard of is on the disk, whole.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	first := seed(t)
 	for i := range effort(t) {
 		now := first + uint64(i)
@@ -240,6 +241,7 @@ func TestPowerCut(t *testing.T) {
 // TestDiskFull: while some writes to the log and the file find no room, what is refused is not there, not
 // even half, also after a power cut; what was accepted is, and so it goes on.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	first := seed(t)
 	refused := 0
 	// A checkpoint may meet all that find no room: then no transaction is refused, and another disk is tried.
@@ -324,6 +326,7 @@ func TestPowerCutAfterADeath(t *testing.T) {
 
 // TestPowerCutShows: on a disk whose syncs do nothing, promises are broken, and that is seen.
 func TestPowerCutShows(t *testing.T) {
+	t.Parallel()
 	now := seed(t)
 	life := live(t, now, 20, func(*powercut.Record) error { return nil }, nil)
 	bad := 0
