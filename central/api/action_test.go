@@ -33,6 +33,7 @@ func (b *bench) work(ident string) *store.Work {
 }
 
 func TestCreateAnswers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	a := b.want(201, "POST", "/v1/nodes", "1.115", `{"driver":"fake-hardware","boot_interface":"ipxe"}`)
 	n := a.object(t)

@@ -115,6 +115,7 @@ func (r *Route) sample() (path, body string) {
 // as somebody without a role, and as the administrator of a project that the objects
 // are none of the business of.
 func TestEveryRouteIsGuarded(all *testing.T) {
+	all.Parallel()
 	allowed, deniedCases, concealed := 0, 0, 0
 	rules := policy.Default("")
 	b := newGuarded(all)
@@ -329,6 +330,7 @@ func TestSecretsAreShownToWhomTheRulesName(t *testing.T) {
 }
 
 func TestFieldsHaveTheirOwnRules(t *testing.T) {
+	t.Parallel()
 	b := newGuarded(t)
 	const sibling = "77777777-2222-4333-8444-555555555555"
 	b.wantAs(201, "system "+adminRoles, "POST", "/v1/nodes", `{"uuid":"`+sibling+`","driver":"fake-hardware","owner":"`+ownerProject+`"}`)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 )
 
 // coverage is which tests have taken which route.
@@ -38,10 +39,20 @@ func (c *coverage) add(r *Route, test string) {
 	c.tests[key][test] = true
 }
 
+// of notes what routes there are: each server has the same.
+func (c *coverage) of(resources []Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = resources
+}
+
+// atOnce is how many tests run side by side. Most of those that do wait for a disk, for racks that answer late, and for a database.
+const atOnce = 4
+
 // TestMain looks, once every test has run, whether every route has a test and whether
 // the page of compatibility tells the truth.
 func TestMain(m *testing.M) {
-	flag.Parse()
+	sidebyside.Tests(atOnce)
 	code := m.Run()
 	if code == 0 && everything() {
 		if err := checkPage(); err != nil {

@@ -227,6 +227,7 @@ func (a *revocable) Authenticate(r *http.Request) (*auth.Caller, error) {
 
 // A session ends with the credentials that it was opened with. A service that cannot say now whether they are good ends none.
 func TestConsoleEndsWithItsCredentials(t *testing.T) {
+	t.Parallel()
 	b, e, server := newConsoles(t)
 	door := &revocable{}
 	b.server.Auth = door
@@ -260,6 +261,7 @@ func TestConsoleEndsWithItsCredentials(t *testing.T) {
 
 // A rackd that is silent for a while ends no session; the session says so, and goes on where it was.
 func TestConsoleOutlivesARackd(t *testing.T) {
+	t.Parallel()
 	_, e, server := newConsoles(t)
 	conn, _, err := session(t, server, "system "+adminRoles)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 // Texts that are set to "" are not null, where Ironic makes that difference: as answers, lists and
 // what a PATCH starts from show them.
 func TestEmptyTexts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.addNode()
 	for _, c := range []struct {

@@ -24,6 +24,7 @@ func (b *bench) replica() *bench {
 // Whatever happens to a node, also by others' hands, the next answer shows it: it is the
 // one of a server that has kept nothing.
 func TestKeptNodesAreNeverOld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.addNode()
 	for i := range 40 { // more than are filled one by one
@@ -88,6 +89,7 @@ func TestKeptNodesAreNeverOld(t *testing.T) {
 
 // While many write, nobody reads what was before the last write that they know of.
 func TestKeptNodesKeepUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.addNode()
 	b.server.routed = nil

@@ -28,6 +28,7 @@ func TestLinksWithoutAHost(t *testing.T) {
 
 // Links begin with what the client has asked its proxy for, if that is one to be believed.
 func TestLinksBehindAProxy(t *testing.T) {
+	t.Parallel()
 	const direct = "http://ironyard.example:6385"
 	for name, c := range map[string]struct {
 		headers []string

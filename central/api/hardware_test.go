@@ -223,6 +223,7 @@ func (r refusing) Ask(context.Context, bus.Member, ask.Request) (json.RawMessage
 // Virtual media are changed after the answer, as a piece of work: nothing of it is lost when
 // central or the rack dies, and the image's URL, which may hold a password, is sealed.
 func TestVirtualMedia(t *testing.T) {
+	t.Parallel()
 	const url = "https://user:hush@i/a.iso"
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -272,6 +273,7 @@ func TestVirtualMedia(t *testing.T) {
 }
 
 func TestVendorMethods(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.knowsHardware()
 	b.addNode()

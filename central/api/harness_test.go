@@ -117,7 +117,7 @@ func newBench(t testing.TB) *bench {
 			{Name: "rack-1", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver, "redfish": redfishDriver}},
 			{Name: "rack-2", Group: "east", StartedAt: noon, RenewedAt: noon, Drivers: map[string]map[string][]string{"fake-hardware": fakeDriver}},
 		}})
-	covered.known = b.server.resources
+	covered.of(b.server.resources)
 	return b
 }
 

@@ -24,6 +24,7 @@ func (b *bench) endWork() {
 
 // A request waits for the end of work on its node, and is then carried out as it was sent.
 func TestRequestsWaitForALockedNode(t *testing.T) {
+	t.Parallel()
 	for _, q := range []struct {
 		status             int
 		method, path, body string

@@ -26,6 +26,7 @@ func newILO(t *testing.T, state provision.State) *bench {
 // The password of a node's BMC is the operator's. Who may not see it, may not give the BMC one of their own choice either. Steps of a
 // deploy, a cleaning or a service are refused, by a runbook of theirs and on a child node too.
 func TestTenantsGiveNoBMCAPassword(t *testing.T) {
+	t.Parallel()
 	owner, lessee, operator := ownerProject+" "+adminRoles, lesseeProject+" "+adminRoles, "system "+adminRoles
 	for _, c := range []struct {
 		target, list string

@@ -15,6 +15,7 @@ import (
 // A node changes hands after a request of its former owner was judged: the request does what the former
 // owner may do then, which is nothing, or what a lessee may.
 func TestTheNewOwnersNodeIsNotTheFormerOwners(t *testing.T) {
+	t.Parallel()
 	const owner = ownerProject + " " + adminRoles
 	rules := policy.Default("").For(&auth.Caller{Project: ownerProject, Roles: strings.Split(adminRoles, ",")})
 	covered, refused := map[string]bool{}, 0

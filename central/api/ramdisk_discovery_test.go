@@ -223,6 +223,7 @@ func TestDiscoveryHasItsLimits(t *testing.T) {
 
 // However many replicas a machine's data reaches at once, it becomes one node.
 func TestDiscoveryAtSeveralReplicas(t *testing.T) {
+	t.Parallel()
 	postgres, err := storetest.StartPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -227,6 +227,7 @@ func TestHeartbeat(t *testing.T) {
 }
 
 func TestContinueInspection(t *testing.T) {
+	t.Parallel()
 	b, k := ramdiskBench(t, provision.InspectWait, nil)
 	const data = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01","name":"eth0"}],"cpu":{"count":4},"bmc_address":null},"extra":1}`
 	if a := b.want(202, "POST", "/v1/continue_inspection", "", data); a.object(t)["uuid"] != nodeID || len(k.asked) != 1 {
@@ -275,6 +276,7 @@ func TestContinueInspection(t *testing.T) {
 
 // Data goes to the one node that UUID, MAC addresses and BMC's addresses agree upon.
 func TestWhoseInspectionItIs(t *testing.T) {
+	t.Parallel()
 	b, k := ramdiskBench(t, provision.InspectWait, nil)
 	second := func(name, mac, bmc string) string {
 		b.want(201, "POST", "/v1/nodes", "1.115", `{"name":"`+name+`","driver":"fake-hardware","driver_info":{`+bmc+`}}`)

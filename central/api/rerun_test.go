@@ -10,6 +10,7 @@ import (
 // then done again: it must begin again with what was asked for, not with what the first
 // attempt has made of it.
 func TestUndoneRequestsBeginAnew(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.addNode()
 	cfg := b.server.Config

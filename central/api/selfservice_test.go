@@ -10,6 +10,7 @@ import (
 // What a project may not change of a node of its own it cannot say when it enrols one either: for each field that both
 // may have, by each role that may enrol.
 func TestSelfServiceSaysNoMoreThanAPatch(t *testing.T) {
+	t.Parallel()
 	samples := map[string][]string{
 		"automated_clean": {`false`, `"off"`, `"0"`, `true`}, "disable_power_off": {`true`, `false`}, "retired": {`true`}, "network_data": {`{}`},
 		"driver_info": {`{"a":"b"}`}, "extra": {`{"a":"b"}`}, "instance_info": {`{"a":"b"}`}, "properties": {`{"cpus":4}`}, "conductor_group": {`"east"`},

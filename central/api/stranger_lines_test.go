@@ -31,6 +31,7 @@ func (b *bench) from(address, method, path, body string, headers ...string) int 
 // Requests that strangers are refused write a line of the audit for an address and a minute, and as many of the log; what
 // callers who are known are refused is there as ever.
 func TestRefusedStrangersWriteFewLines(t *testing.T) {
+	t.Parallel()
 	b, k := ramdiskBench(t, provision.DeployWait, nil)
 	k.refuse["ramdisk_heartbeat"] = 403
 	b.server.Auth = wordOf{}
@@ -82,6 +83,7 @@ func plus(number string, n int) string {
 
 // An outage of the database is two lines of the log, however many requests fail, with their number.
 func TestAnOutageIsTwoLines(t *testing.T) {
+	t.Parallel()
 	p, err := storetest.StartPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -217,6 +217,7 @@ func (h *heldRack) Ask(context.Context, bus.Member, ask.Request) (json.RawMessag
 
 // Whatever a caller without an account may ask a rack, one address has no more at work than its slots.
 func TestQuestionsOfStrangersTakeSlots(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/v1/drivers/fake-hardware/vendor_passthru/ipxe_config?node_uuid=" + nodeID,
 		"/v1/drivers/fake-hardware/vendor_passthru?method=ipxe_config&node_uuid=" + nodeID, "/v1/lookup?node_uuid=" + nodeID} {
 		b, h := newGuarded(t), &heldRack{release: make(chan struct{})}

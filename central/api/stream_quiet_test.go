@@ -130,6 +130,7 @@ func (s *slow) Write(b []byte) (int, error) {
 // Who watches what is quiet hears that the stream lives, and how far it has come, also while
 // others change all the time.
 func TestWatchIsAliveBesideOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.server.Feed = feed.New(feed.Config{Store: b.store, Log: b.server.Log})

@@ -8,6 +8,7 @@ import (
 
 // A request tells racks of what their documents show, and of nothing else.
 func TestRacksAreToldOfWhatTheySee(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.addNode()
 	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+otherID+`","name":"n2","driver":"fake-hardware","owner":"o"}`)

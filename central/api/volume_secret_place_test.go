@@ -9,6 +9,7 @@ import (
 
 // The stored secret of a volume is shown to no portal that a caller names who does not know it.
 func TestAVolumesSecretStaysWhereItWas(t *testing.T) {
+	t.Parallel()
 	const id = "eeeeeeee-2222-4333-8444-555555555555"
 	lessee := lesseeProject + " " + adminRoles
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 // A project watches its own nodes: others never show, and what it may not see of its own
 // is kept back in the stream as in a list.
 func TestProjectsWatchTheirNodes(t *testing.T) {
+	t.Parallel()
 	b := newGuarded(t)
 	url := b.streams(feed.Config{})
 	admin := "system " + adminRoles
