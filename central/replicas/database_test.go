@@ -11,18 +11,29 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
 )
 
 // While clients write, the database goes away and comes back, with and without saying
 // good-bye. Requests are carried out or answered 503, and what was promised holds.
 func TestDatabaseRestarts(t *testing.T) {
-	f := newFleet(t)
+	t.Parallel()
+	own, err := storetest.StartPostgres(t.Context()) // the other tests' goes on
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := newFleet(t, own.Database(t))
 	clients, stop := f.clients(6)
 	defer stop()
 	for _, how := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGQUIT} {
 		time.Sleep(time.Second) // of ordinary work, for the restart to fall into
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		err := postgres.Restart(ctx, how, 500*time.Millisecond)
+		err := own.Restart(ctx, how, 500*time.Millisecond)
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +54,8 @@ func TestDatabaseRestarts(t *testing.T) {
 // While clients write, transactions that conflict with every other make the database
 // ask for retries all the time.
 func TestStormOfSerializationFailures(t *testing.T) {
-	f := newFleet(t)
+	t.Parallel()
+	f := newFleet(t, postgres.Database(t))
 	clients, stop := f.clients(6)
 	defer stop()
 	var nodes []string

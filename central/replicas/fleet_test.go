@@ -29,9 +29,9 @@ type fleet struct {
 	replicas [size]*replica
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, database string) *fleet {
 	t.Helper()
-	f := &fleet{T: t, database: postgres.Database(t)}
+	f := &fleet{T: t, database: database}
 	f.store = storetest.Open(t, f.database)
 	var err error
 	if f.key, err = seal.GenerateKey(); err != nil {

@@ -29,7 +29,8 @@ var places = []string{
 // While clients write, one replica after the other is killed at each of the places, and
 // replaced.
 func TestKilledAnywhere(t *testing.T) {
-	f := newFleet(t)
+	t.Parallel()
+	f := newFleet(t, postgres.Database(t))
 	clients, stop := f.clients(6)
 	defer stop()
 	for i, place := range places {
