@@ -305,6 +305,7 @@ func manyNodes() snmptest.Objects {
 
 // Answers that break off, or that nothing can be made of, are no inventory.
 func TestInspectionOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	text := reportS4
 	d := withReport(t, &text)
 	a := snmptest.Start(t, "public", objectsS4())

@@ -275,6 +275,7 @@ func newInterface(t *testing.T, l Lan) Interface {
 
 // An iRMC that speaks Redfish.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {
 		b := redfishtest.Start(t, "Fujitsu", nil)
 		i := newInterface(t, lan{})
@@ -286,6 +287,7 @@ func TestConformance(t *testing.T) {
 
 // One that does not, however it is logged in to. Its state is IPMI's, which has tests of its own.
 func TestConformanceOfSCCI(t *testing.T) {
+	t.Parallel()
 	for _, auth := range []string{"basic", "digest"} {
 		t.Run(auth, func(t *testing.T) {
 			drivertest.Conformance(t, func(t *testing.T) *drivertest.Machine {

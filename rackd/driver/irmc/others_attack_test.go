@@ -68,6 +68,7 @@ func TestAttackSessionListWasEmpty(t *testing.T) {
 
 // Once the fence is lost, whichever check it is lost at, nothing more is written, and a successor ends the work.
 func TestAttackFenceLostAtEachCheck(t *testing.T) {
+	t.Parallel()
 	old := fakeDrive{number: 239, size: 446, level: "0", name: "old", disks: []string{"0"}}
 	for n := range 60 {
 		d, r := withRAID(t, old)

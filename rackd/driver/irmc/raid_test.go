@@ -77,6 +77,7 @@ func observed(r *drivertest.Rig) (list []string) {
 // Logical disks are made on the disks that are named, or on such as are chosen by number, type and size. What is there is deleted if
 // that is asked for, and stays otherwise. The machine has its power of before.
 func TestLogicalDrivesAreMade(t *testing.T) {
+	t.Parallel()
 	old := fakeDrive{number: 239, size: 446, level: "0", name: "old", disks: []string{"0"}}
 	all := map[string]any{"delete_existing": true}
 	for name, c := range map[string]struct {
@@ -146,6 +147,7 @@ func TestLogicalDrivesAreDeleted(t *testing.T) {
 
 // What an iRMC tells as done and does not show, or shows otherwise, is an error.
 func TestLogicalDrivesAreReadBack(t *testing.T) {
+	t.Parallel()
 	old := fakeDrive{number: 239, size: 446, level: "0", disks: []string{"0"}}
 	for says, c := range map[string]struct {
 		step   string

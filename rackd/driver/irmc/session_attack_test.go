@@ -73,6 +73,7 @@ func losing(d *double, n int, in bool) *int {
 
 // Wherever an answer is lost, each order has its effect once, and the machine is on again. Each second request is carried out.
 func TestAttackLostAnswerToEachRequest(t *testing.T) {
+	t.Parallel()
 	old := fakeDrive{number: 239, size: 446, level: "0", name: "old", disks: []string{"0"}}
 	for n := 1; n < 60; n++ {
 		d, r := withRAID(t, old)
@@ -104,6 +105,7 @@ func TestAttackLostAnswerToEachRequest(t *testing.T) {
 
 // Wherever its rackd is lost, in front of a save or behind it, a successor goes on, and each order has its effect once.
 func TestAttackLostRackdAtEachSave(t *testing.T) {
+	t.Parallel()
 	old := fakeDrive{number: 239, size: 446, level: "0", name: "old", disks: []string{"0"}}
 	for n := 1; n < 40; n++ {
 		d, r := withRAID(t, old)
