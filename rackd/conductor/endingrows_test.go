@@ -308,6 +308,7 @@ place at the BMC; after the flow the boot-order guard sets it again ([monitoring
 | the step | what follows |
 |---|---|
 | ` + "`raid.*`, `firmware.update` or `management.update_firmware`" + ` by Redfish, and the BMC only stages what it was told | the machine is restarted, once for an order: into the ramdisk where that runs, else into what it boots, the instance too. A machine that was off is off again when the step ends ([decision 85](decisions/085-what-a-bmc-stages.md)) |
+| ` + "`firmware.update`" + ` of ` + "`asrockrack`" + `, of a BIOS that the BMC has written | the same |
 | ` + "`management.clear_ca_certificates`" + ` of an iLO 5, which stages its order for the firmware | the same |
 | the agent's, says ` + "`reboot_requested`" + ` and has succeeded | the machine boots the ramdisk again, once, and the flow goes on when the new boot's agent has called |
 
