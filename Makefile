@@ -35,7 +35,7 @@ help:
 	@echo "make sushy-tools  the redfish driver on the machine of OpenStack's emulator (docs/hardware.md)"
 	@echo "make chaos   a small fleet with everything breaking at random, for CHAOS=10m; then clocks that step and hosts that pause; CHAOS_SEED=N repeats a run"
 	@echo "make lint    gofmt, vet, staticcheck, unread errors, open bodies, dead code, the import table"
-	@echo "make bench   what is claimed about speed, measured: some 30 minutes (docs/benchmarks.md)"
+	@echo "make bench   what is claimed about speed, measured: some 40 minutes (docs/benchmarks.md)"
 	@echo "make fuzz    each fuzz test for FUZZTIME=$(FUZZTIME)"
 	@echo "make docs    the generated pages"
 
