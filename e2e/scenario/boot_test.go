@@ -41,14 +41,33 @@ func pairs() (list []pair) {
 	for _, machine := range []string{"bios-0", "uefi-0", "http-0"} {
 		for _, boot := range boots[machine] {
 			for _, deploy := range []string{"direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage} {
-				list = append(list, onMachine(pair{machine, boot, deploy, refusal(machine, boot, deploy)}))
+				list = append(list, onMachine(pair{machine: machine, boot: boot, deploy: deploy, refused: refusal(machine, boot, deploy)}))
 			}
 		}
 	}
-	// What these three deploy by follows from the instance, or is the request's or another program's. One boot interface shows it.
-	for _, deploy := range []string{"autodetect", autoFiles, "custom-agent", "noop"} {
-		list = append(list, pair{"bios-0", "ipxe", deploy, ""})
+	// Those that load no installer refuse it. The firmware's program of http has neither an SSH server nor Python, and takes no other.
+	for _, p := range []pair{{machine: "bios-0", boot: "ipxe"}, {machine: "uefi-0", boot: "ipxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"}} {
+		for _, p.deploy = range []string{byInstaller, byPlaybook} {
+			p.refused = refusal(p.machine, p.boot, p.deploy)
+			list = append(list, p)
+		}
 	}
+	for _, boot := range []string{"http", "http-ipxe", "redfish-https"} {
+		list = append(list, pair{machine: "http-0", boot: boot, deploy: byInstaller, refused: refusal("http-0", boot, byInstaller)})
+	}
+	// What these three deploy by follows from the instance, or is the request's or another program's.
+	for _, p := range []pair{{machine: "bios-0", boot: "ipxe"}, {machine: "uefi-0", boot: "ipxe"}} {
+		for _, p.deploy = range []string{"autodetect", autoFiles, "custom-agent", "noop"} {
+			list = append(list, p)
+		}
+	}
+	list = append(list, pair{machine: "http-0", boot: "http", deploy: autoFiles, refused: refusal("http-0", "http", autoFiles)})
+	for _, p := range []pair{{machine: "uefi-0", boot: "pxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"}, {machine: "http-0", boot: "http"}, {machine: "http-0", boot: "redfish-https"}} {
+		p.deploy = "noop"
+		list = append(list, p)
+	}
+	list = append(list, pair{machine: "uefi-0", boot: "redfish-virtual-media", deploy: "custom-agent"}, pair{machine: "http-0", boot: "http", deploy: "custom-agent"},
+		pair{machine: "uefi-0", boot: "redfish-virtual-media", deploy: "autodetect"})
 	return append(list, vendorPairs()...)
 }
 
@@ -69,10 +88,12 @@ func refusal(machine, boot, deploy string) string {
 		return "virtual media can not boot volume in bios mode."
 	case boot == "http" && deploy == byVolume:
 		return "must be one that boots volumes, such as ``ipxe``"
-	case boot == "http" && (deploy == byImage || deploy == byFiles):
+	case boot == "http" && (deploy == byImage || deploy == byFiles || deploy == autoFiles):
 		return "ramdisk_boot"
 	case boot == iloHTTPS && deploy == byImage: // which the rack serves by http
 		return "is not an https URL, and its firmware loads by https alone"
+	case deploy == byInstaller && (boot == "http" || boot == "redfish-https" || boot == "redfish-virtual-media"):
+		return "loads no installer: use ipxe, pxe or http-ipxe"
 	}
 	return ""
 }
@@ -90,11 +111,12 @@ func TestEveryPairBoots(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
 		t.Skip("takes most of an hour: make boot runs it")
 	}
-	const line = "%-8s %-22s %-28s %s"
+	const line = "%-8s %-22s %-46s %s"
 	table := []string{fmt.Sprintf(line, "machine", "boot", "deploy", "from the request to the instance's words, or until people are let in")}
 	for _, p := range pairs() {
 		shown := func(deploy, result string) {
 			table = append(table, fmt.Sprintf(line, p.machine, p.boot, deploy, result))
+			t.Log(table[len(table)-1])
 		}
 		t.Run(p.machine+"/"+p.boot+"/"+p.deploy, func(t *testing.T) {
 			result := "failed"
@@ -135,6 +157,10 @@ func (p pair) instance(ctx context.Context, t *testing.T, id string) (words *reg
 		words = regexp.MustCompile(partitionimage.Up)
 	case byVolume:
 		p.volume(ctx, t, id)
+	case byInstaller:
+		installed(ctx, t, id)
+	case byPlaybook:
+		forPlaybooks(ctx, t, id)
 	default:
 		if err := o.SetImage(ctx, id, qcow2()); err != nil {
 			t.Fatal(err)
@@ -172,6 +198,7 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 	id := enrolled(ctx, t, p.machine, func(m *operator.Machine) {
 		p.hardware(t, m)
 		deploy, _, _ := strings.Cut(p.deploy, " ")
+		deploy = strings.TrimSuffix(deploy, ",")
 		m.Interfaces = map[string]string{"boot": p.boot, "deploy": deploy, "rescue": "agent"}
 	})
 	if err := o.MakeAvailable(ctx, id); err != nil {
@@ -205,7 +232,7 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 	}
 	switch said := historyOf(ctx, t, id); p.deploy {
 	case "custom-agent": // the request names no step that writes a disk
-		if !strings.Contains(said, "into the instance, boot mode") || !strings.Contains(said, "ramdisk, state wait call-back") || strings.Contains(said, "write:") {
+		if !strings.Contains(said, "into the instance, boot mode") || !strings.Contains(said, "agent: the ramdisk's agent has called") || strings.Contains(said, "write:") {
 			t.Errorf("the agent was not brought up and taken down, or has written:\n%s", said)
 		}
 	case "noop":
@@ -223,6 +250,12 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 		attachedBy(ctx, t, console)
 	case p.boot == iloHTTPS:
 		loadedByTLS(ctx, t, firmware)
+	}
+	switch p.deploy {
+	case byInstaller:
+		saysInstalled(ctx, t, id)
+	case byPlaybook:
+		saysPlayed(ctx, t, id)
 	}
 	switch p.deploy {
 	case byFiles, byVolume: // which no disk of the machine's keeps

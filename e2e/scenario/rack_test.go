@@ -135,6 +135,13 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 		VariablesFrom: filepath.Join(dir, fleetVariables), KeysFrom: filepath.Join(dir, fleetVariables)})
 	g, ctx := errgroup.WithContext(ctx)
 	var rescueProgram string
+	if os.Getenv("IRONYARD_BOOT") != "" {
+		playbooks := filepath.Join(dir, "playbooks")
+		if err := preparePlaybooks(playbooks); err != nil {
+			return o, err
+		}
+		o.RackdArgs = append(o.RackdArgs, "--ansible-dir", playbooks)
+	}
 	if os.Getenv("IRONYARD_HARDWARE") != "" {
 		// Firmware of the first boots by PXE, and that of the second by HTTP, as its BMC says.
 		o.Machines = append(o.Machines, machine.Config{Name: "arm-0", Firmware: machine.UEFI, Arch: machine.AArch64, DiskMiB: 1024},
