@@ -207,16 +207,25 @@ func (y *yard) notified(ctx context.Context, t *testing.T) (context.CancelFunc, 
 	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.95")
 	web := *y.operator.web
 	web.Timeout = 0
-	resp, err := web.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("notifications: %v %v", resp, err)
-	}
-	heard := make(chan string, 1)
+	began, heard := make(chan error, 1), make(chan string, 1)
 	go func() {
+		resp, err := web.Do(req)
+		if err != nil {
+			began <- err
+			return
+		}
 		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			began <- errors.New(resp.Status)
+			return
+		}
+		began <- nil
 		var all bytes.Buffer
 		_, _ = all.ReadFrom(resp.Body) // until it is stopped
 		heard <- all.String()
 	}()
+	if err := <-began; err != nil {
+		t.Fatalf("follow the notifications: %v", err)
+	}
 	return cancel, heard
 }
