@@ -136,7 +136,7 @@ func (r *Runner) runStep(ctx context.Context, s flow.Step) error {
 		r.renew()
 		began := time.Now()
 		r.mu.Lock()
-		r.heartbeat = false
+		r.heartbeat = len(r.reports) > 0 // those are not in the facts yet, so that the step does not see them now
 		r.mu.Unlock()
 		out, err := r.attempt(ctx, s)
 		pointRan.Hit(r.at(s))
