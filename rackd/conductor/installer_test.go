@@ -111,6 +111,41 @@ func TestInstallersAreHeard(t *testing.T) {
 	})
 }
 
+// An installer's last word comes while the one before it is being written. It is not in what the step sees at its next run. The step runs
+// once more then, and does not wait for its deadline.
+func TestAnInstallersWordRightBehindAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{power: driver.PowerOff, deploy: []driver.Step{waitForInstaller(new(string))}}
+		s := newShelf()
+		oneNode(s)
+		c, _, kill := conductorOn(t, s, "a", owned("a"), m, nil)
+		defer kill()
+		s.request(nodeA, work.Deploy, provision.Deploying, work.Args{})
+		synctest.Wait()
+		run, last, behind := c.runner(nodeA), says(c, "end", "done"), make(chan error, 1)
+		boot := run.Boot()
+		s.mu.Lock()
+		s.onPublish = func(e work.Event) {
+			if !slices.ContainsFunc(e.Lines(), func(l work.Line) bool { return l.Phase == "installer start" }) {
+				return
+			}
+			go func() { behind <- run.Report(boot, last) }()
+			time.Sleep(time.Millisecond) // by then it waits for its answer
+		}
+		s.mu.Unlock()
+		if err := c.Heartbeat(nodeA, says(c, "start", "hello")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-behind; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := s.states(); !slices.Equal(got, []string{"deploying", "wait call-back", "deploying", "active"}) {
+			t.Errorf("states reported: %v", got)
+		}
+	})
+}
+
 // An installer that fails, or that is silent, fails the deploy, with its own words.
 func TestInstallersThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
