@@ -95,6 +95,7 @@ func (d *faultyDisk) Flush() error { return errors.Join(d.call(), d.Disk.Flush()
 
 // A disk that fails in any of its calls, or an abort before one, is told as what it is. Nothing boots.
 func TestADiskThatFailsAtEachPlace(t *testing.T) {
+	t.Parallel()
 	const size = 8 << 20
 	raw := append(random(3<<20), append(make([]byte, 2<<20), random(1<<20)...)...)
 	file := qcow2File(t, raw, "-c", "-o", "compression_type=zstd")
@@ -257,6 +258,7 @@ func (fast) Close() error { return nil }
 
 // A server without an end is given up, also where what it sends cannot be unpacked.
 func TestAServerWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	for kind, format := range map[string]string{"gzip": "raw", "zstd": "qcow2"} {
 		d, path := staleDisk(t, diskSize)
 		w, f := writer(t, 1<<20), fast{new(atomic.Int64)}

@@ -9,6 +9,7 @@ import (
 // A compressed file that was cut off before its checksum was computed (a broken upload or copy) is no image: what its rest would have been
 // is not on the disk, and the deploy must not end well.
 func TestACompressedFileThatWasCutOffIsNoImage(t *testing.T) {
+	t.Parallel()
 	raw := content(16 << 20)
 	// Data in the second half, so that the cut takes some of it.
 	for i := 12 << 20; i < 15<<20; i++ {

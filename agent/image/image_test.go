@@ -148,6 +148,7 @@ func readBack(t *testing.T, path string) []byte {
 }
 
 func TestWrite(t *testing.T) {
+	t.Parallel()
 	raw := content(10<<20 + 513)
 	aligned := content(10 << 20)
 	sum512 := sha512.Sum512(raw)
@@ -199,6 +200,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	raw := content(3 << 20)
 	big := content(diskSize + 1<<20)
 	good := sum256(raw)

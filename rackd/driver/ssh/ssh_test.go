@@ -20,13 +20,20 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bmc"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// atOnce is how many tests run side by side. Most of them wait for answers that do not come.
+const atOnce = 8
+
+func TestMain(m *testing.M) {
+	sidebyside.Tests(atOnce)
+	goleak.VerifyTestMain(m)
+}
 
 // machine is a virtual machine of the double.
 type machine struct {
