@@ -121,7 +121,7 @@ func Open(o Options) (*Set, error) {
 	if err := o.plays.Ready(); err != nil {
 		return nil, fmt.Errorf("run playbooks of %s: %w", o.AnsibleFolder, err)
 	}
-	shared := bmc.Shared{Pins: bmc.NewPins(), Calls: o.Calls}
+	shared := bmc.Shared{Pins: bmc.NewPins(), Guesses: bmc.NewGuesses(), Calls: o.Calls}
 	lan := ipmi.New(ipmi.Options{Timeout: ipmiTimeout(o.BMCTimeout), MaxBMCs: o.MaxBMCs, Recovery: o.Recovery, Pace: o.BMCPace, Networks: o.BMCs, Shared: shared, Log: o.Log})
 	pdus := snmp.New(snmp.Options{MaxPDUs: o.MaxBMCs, Pace: o.BMCPace, Recovery: o.Recovery, Networks: o.BMCs, Shared: shared, Log: o.Log})
 	hosts := libvirt.New(libvirt.Options{ConnectTimeout: o.BMCTimeout, CallTimeout: o.BMCTimeout, MaxHosts: o.MaxBMCs, Pace: o.BMCPace,

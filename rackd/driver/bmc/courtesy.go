@@ -92,6 +92,8 @@ type heldBack struct {
 	alone bool
 	// tried: this call has logged in, and was refused. Else the refusal is that of a call before.
 	tried bool
+	// guess: the refusals were of other accounts.
+	guess bool
 }
 
 func (h *heldBack) Error() string { return h.cause.Error() }

@@ -122,7 +122,7 @@ func (a Attempt) Explain(err error) error {
 // later says when credentials that err holds back are tried again, and what to do; empty: err holds none back.
 func (a Attempt) later(err error) string {
 	held, ok := errors.AsType[*heldBack](err)
-	if !ok {
+	if !ok || held.guess { // which says so itself
 		return ""
 	}
 	pause := held.until.UTC().Format(time.TimeOnly + " MST")
@@ -149,7 +149,7 @@ func (a Attempt) explainFailure(at, later string, f *Failure, err error) error {
 	case Denied:
 		denied := driver.ErrDenied
 		if held, is := errors.AsType[*heldBack](err); is { // without what a library has said
-			denied = &heldBack{denied, held.until, held.alone, held.tried}
+			denied = &heldBack{denied, held.until, held.alone, held.tried, held.guess}
 		}
 		return &explained{fmt.Sprintf("%s refuses user %q (%s): check %s and %s, and that the user may operate machines%s: %s",
 			at, a.User, said, a.Fields.User, a.Fields.Password, later, driver.ErrDenied), denied}

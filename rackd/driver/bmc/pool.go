@@ -66,6 +66,8 @@ type PoolOptions struct {
 // Shared is what all drivers of a rackd share; zero values mean that a driver has its own, or none.
 type Shared struct {
 	Pins *Pins
+	// Guesses counts logins that BMCs have refused.
+	Guesses *Guesses
 	// Calls counts the calls to BMCs.
 	Calls Calls
 }
@@ -74,6 +76,9 @@ type Shared struct {
 func (s Shared) Filled() Shared {
 	if s.Pins == nil {
 		s.Pins = NewPins()
+	}
+	if s.Guesses == nil {
+		s.Guesses = NewGuesses()
 	}
 	return s
 }
@@ -125,6 +130,9 @@ func NewPool[S Session](o PoolOptions) *Pool[S] {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Shared.Guesses == nil {
+		o.Shared.Guesses = NewGuesses()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pool[S]{opts: o, courtesy: courtesy{recovery: o.Recovery, chance: o.Chance}, ctx: ctx, cancel: cancel, places: map[string]*place[S]{}}
 }
@@ -155,7 +163,7 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 		return err
 	}
 	if !p.entered(b, a) { // a call that is held back asks the BMC nothing, and costs the nodes of other accounts nothing
-		if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+		if err := p.mayLogIn(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -179,7 +187,7 @@ func (p *Pool[S]) use(ctx context.Context, a Account, login func(context.Context
 		p.courtesy.accepted(a.Sum)
 	case isRefusedLogin(err):
 		b.drop()
-		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, true)
+		return p.refused(ctx, a, err, true)
 	case b.open:
 		p.courtesy.letIn(a.Sum)
 	}
@@ -195,7 +203,7 @@ func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error 
 		return err
 	}
 	defer give()
-	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+	if err := p.mayLogIn(ctx, a); err != nil {
 		return err
 	}
 	err = do()
@@ -203,9 +211,30 @@ func (p *Pool[S]) Beside(ctx context.Context, a Account, do func() error) error 
 	case err == nil:
 		p.courtesy.accepted(a.Sum)
 	case isRefusedLogin(err):
-		return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, false)
+		return p.refused(ctx, a, err, false)
 	}
 	return err
+}
+
+// mayLogIn returns an error where no login may be made now with an account.
+func (p *Pool[S]) mayLogIn(ctx context.Context, a Account) error {
+	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+		return err
+	}
+	return p.opts.Shared.Guesses.check(a, pauseOf(p.opts.Recovery))
+}
+
+// refused takes note of a login that was refused.
+func (p *Pool[S]) refused(ctx context.Context, a Account, why error, later bool) error {
+	if p.opts.Shared.Guesses.refused(a, pauseOf(p.opts.Recovery)) {
+		node, tenancy := "", ""
+		if a.Node != nil {
+			node, tenancy = a.Node.UUID, a.Node.Tenancy
+		}
+		p.opts.Log.Warn("logins were refused in a row, perhaps of accounts that a person guesses; further ones are made one in each pause", "driver", p.opts.Driver,
+			"bmc", a.Address, "node", node, "tenancy", tenancy, "refused", guessesAtOnce, "pause", pauseOf(p.opts.Recovery))
+	}
+	return p.courtesy.refused(a.Sum, driver.TryOf(ctx), why, later)
 }
 
 // entered reports whether a session of the account is open. The caller has the BMC's turn.
@@ -218,7 +247,7 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	if p.entered(b, a) {
 		return nil
 	}
-	if err := p.courtesy.check(a.Sum, driver.TryOf(ctx)); err != nil {
+	if err := p.mayLogIn(ctx, a); err != nil {
 		return err
 	}
 	b.logout(ctx)
@@ -226,7 +255,7 @@ func (p *Pool[S]) enter(ctx context.Context, b *place[S], a Account, login func(
 	err := p.shelter(a, func() (err error) { s, err = login(ctx); return err })
 	if err != nil {
 		if isRefusedLogin(err) {
-			return p.courtesy.refused(a.Sum, driver.TryOf(ctx), err, false)
+			return p.refused(ctx, a, err, false)
 		}
 		return err
 	}
