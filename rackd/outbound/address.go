@@ -1,6 +1,9 @@
 package outbound
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+)
 
 var (
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8") // Linux takes 0.0.0.0 for itself
@@ -67,4 +70,18 @@ func inside(ip netip.Addr) []netip.Addr {
 		return []netip.Addr{last}
 	}
 	return nil
+}
+
+// OwnAddresses are those of this machine's interfaces now.
+func OwnAddresses() (own []netip.Addr, err error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, p.Addr())
+		}
+	}
+	return own, nil
 }
