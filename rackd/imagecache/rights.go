@@ -17,13 +17,15 @@ import (
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/trickle"
+	"github.com/ironyard/ironyard/rackd/ociimage"
 	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // A checksum names content, it is no right to it: who knows one could have another's private
 // image. So an image that is here is given for an address that has given it. For another
-// user or signature at the same place, which are other rights, its server is asked. Any other
-// place has to hold the very bytes, and is read once. A query may also say which file is meant, and then it is of the place.
+// signature at the same place, which is another right, its server is asked. Another user, and any other
+// place, has to be given the very bytes, and is read once: a server may show each user other files at one place.
+// A query may also say which file is meant, and then it is of the place.
 
 const (
 	// sourceFile keeps, in the cache's folder, which addresses have given what.
@@ -39,7 +41,7 @@ const (
 // sources are the addresses that have given an image, as hashes: they may hold secrets.
 type sources struct {
 	Whole  []string `json:"whole"`  // with user and query
-	Places []string `json:"places"` // without
+	Places []string `json:"places"` // without, and who was given it there
 }
 
 // gave notes that an address has given an image.
@@ -51,7 +53,7 @@ func (c *Cache) gave(id string, from supplier) {
 		s = &sources{}
 		c.sources[id] = s
 	}
-	for list, h := range map[*[]string]string{&s.Whole: hashed(from.rights()), &s.Places: hashed(place(from.url))} {
+	for list, h := range map[*[]string]string{&s.Whole: hashed(from.rights()), &s.Places: hashed(from.place())} {
 		if !slices.Contains(*list, h) {
 			*list = append((*list)[max(0, len(*list)+1-maxSources):], h)
 		}
@@ -103,6 +105,29 @@ func place(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: unsigned(u.RawQuery)}).String()
 }
 
+// place is the place of the address, and the user who is given what lies there.
+func (s supplier) place() string { return place(s.url) + "\n" + s.user() }
+
+// tokens are parameters of a query that are a user's, where those of a signature are of one file.
+var tokens = []string{"token", "access_token"}
+
+// user says as whom an address is asked: by a header, or in the address itself. A registry names each file by its checksum, so that all
+// its users are given the same one.
+func (s supplier) user() string {
+	u, err := url.Parse(s.url)
+	if err != nil || u.Scheme == ociimage.Scheme {
+		return ""
+	}
+	parts := []string{s.authorization, u.User.String()}
+	for part := range strings.SplitSeq(u.RawQuery, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && slices.Contains(tokens, strings.ToLower(plain)) {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
 // The parameters of a query that say who may read, and until when: of S3, Google, Swift and Azure, and of many others. Those with these
 // beginnings, of these names, and of these names beside a sig.
 var (
@@ -141,7 +166,7 @@ func (c *Cache) entitled(ctx context.Context, src Source, e Entry) error {
 	c.mu.Lock()
 	var whole, there bool
 	if s := c.sources[e.ID]; s != nil {
-		whole, there = slices.Contains(s.Whole, hashed(from.rights())), slices.Contains(s.Places, hashed(place(from.url)))
+		whole, there = slices.Contains(s.Whole, hashed(from.rights())), slices.Contains(s.Places, hashed(from.place()))
 	}
 	c.mu.Unlock()
 	if whole {
@@ -155,7 +180,7 @@ func (c *Cache) entitled(ctx context.Context, src Source, e Entry) error {
 	return err
 }
 
-// compare asks an address whether it gives what is here. Where the place is known to hold it,
+// compare asks an address whether it gives what is here. Where this user was given it at the place,
 // its server's consent is enough; else every byte is compared.
 func (c *Cache) compare(ctx context.Context, from supplier, e Entry, there bool) error {
 	raw := from.url

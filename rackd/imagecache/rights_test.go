@@ -25,7 +25,7 @@ func newPrivate(t *testing.T, body string) *private {
 	p := &private{body: body}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
-		if r.URL.Query().Get("token") == "" {
+		if r.URL.Query().Get("signature") == "" {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
@@ -52,7 +52,7 @@ func TestAChecksumIsNoRight(t *testing.T) {
 	body := strings.Repeat("private", 1000)
 	p, dir := newPrivate(t, body), t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	own := Source{URL: p.URL + "/image?token=1", HashValue: sumOf(body)}
+	own := Source{URL: p.URL + "/image?signature=1", HashValue: sumOf(body)}
 	e := mustEnsure(t, c, own)
 	cache := httptest.NewServer(c.Handler(codeFits))
 	t.Cleanup(cache.Close)
@@ -81,7 +81,7 @@ func TestARightIsAskedForInFewBytes(t *testing.T) {
 	body := strings.Repeat("private", 1000)
 	p, dir := newPrivate(t, body), t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	of := func(key string) Source { return Source{URL: p.URL + "/image?token=" + key, HashValue: sumOf(body)} }
+	of := func(key string) Source { return Source{URL: p.URL + "/image?signature=" + key, HashValue: sumOf(body)} }
 	mustEnsure(t, c, of("1"))
 	asked := p.asked.Load()
 	mustEnsure(t, c, of("1"))
@@ -128,6 +128,52 @@ func TestAQueryMayNameAnotherFile(t *testing.T) {
 	mustEnsure(t, c, of("file=private&sig=2&se=tomorrow"))
 	if asked != 1 {
 		t.Errorf("another signature of the same file was asked for %d times", asked)
+	}
+}
+
+// A server may show each user other files at one path. Its consent to another user says nothing of the image that is here: that user has to
+// be given the very bytes, once, and is not asked for more than consent then.
+func TestAnotherUserIsGivenWhatTheServerGivesThem(t *testing.T) {
+	body, mine := strings.Repeat("private", 1000), strings.Repeat("mine!!!", 1000) // of the same length
+	var sent atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, _, _ := r.BasicAuth()
+		text := map[string]string{"owner": body, "friend": body}[user+r.URL.Query().Get("token")]
+		if text == "" {
+			text = mine
+		}
+		http.ServeContent(counting{w, &sent}, r, "", time.Time{}, strings.NewReader(text))
+	}))
+	t.Cleanup(srv.Close)
+	c := openCache(t, Config{})
+	as := func(user string) Source {
+		return Source{URL: srv.URL + "/home/image", HashValue: sumOf(body), Authorization: basic(user, "p")}
+	}
+	inURL := func(user, query string) Source {
+		return Source{URL: strings.Replace(srv.URL, "http://", "http://"+user, 1) + "/home/image" + query, HashValue: sumOf(body)}
+	}
+	mustEnsure(t, c, as("owner"))
+	for name, src := range map[string]Source{"a header": as("thief"), "the address": inURL("thief:p@", ""), "a token": inURL("", "?token=thief"),
+		"a token with another spelling": inURL("", "?access%5Ftoken=thief"), "none": inURL("", ""), "a signature alone": inURL("", "?signature=1")} {
+		if _, err := c.Ensure(t.Context(), src); !errors.Is(err, ErrChecksum) {
+			t.Errorf("another user by %s: %v", name, err)
+		}
+	}
+	for _, friend := range []func(signature string) Source{
+		func(s string) Source { o := as("friend"); o.URL += "?signature=" + s; return o },
+		func(s string) Source { return inURL("friend:p@", "?signature="+s) },
+		func(s string) Source { return inURL("", "?token=friend&signature="+s) },
+	} {
+		sent.Store(0)
+		mustEnsure(t, c, friend("1"))
+		if got := sent.Load(); got != int64(len(body)) {
+			t.Errorf("a user who has the right was sent %d bytes, want all %d once", got, len(body))
+		}
+		sent.Store(0)
+		mustEnsure(t, c, friend("2"))
+		if got := sent.Load(); got > 1 {
+			t.Errorf("another signature of that user cost %d bytes", got)
+		}
 	}
 }
 
