@@ -58,6 +58,9 @@ func (l link) bond() (*Bond, error) {
 	if len(b.Of) == 0 {
 		return nil, fmt.Errorf("its bond_links name no link")
 	}
+	if len(b.Of) > maxLinks {
+		return nil, fmt.Errorf("its bond_links name %d links, and %d are the most: %w", len(b.Of), maxLinks, ErrUnsupported)
+	}
 	for at, id := range b.Of {
 		if slices.Contains(b.Of[:at], id) {
 			return nil, fmt.Errorf("its bond_links name %.60q twice", id)

@@ -57,6 +57,35 @@ type Route struct {
 	Via netip.Addr
 }
 
+// Bounds of network_data: it may come from who may do no more than write a node's fields, and rackds read it at each call of an agent.
+const (
+	maxLinks    = 256
+	maxNetworks = 256
+	maxRoutes   = 1024 // of all networks, and name servers with them
+	// maxStacked is how many bonds and VLANs the kernel takes on each other, above a card.
+	maxStacked = 7
+)
+
+// bounded refuses more than any machine has.
+func (d document) bounded() error {
+	routes := len(d.Services)
+	for _, n := range d.Networks {
+		routes += len(n.Routes) + len(n.Services)
+		for _, r := range n.Routes {
+			routes += len(r.Services)
+		}
+	}
+	for _, c := range []struct {
+		what      string
+		has, most int
+	}{{"links", len(d.Links), maxLinks}, {"networks", len(d.Networks), maxNetworks}, {"routes and name servers", routes, maxRoutes}} {
+		if c.has > c.most {
+			return fmt.Errorf("network_data has %d %s, and %d are the most: %w", c.has, c.what, c.most, ErrUnsupported)
+		}
+	}
+	return nil
+}
+
 // document is what is read of network_data.
 type document struct {
 	Links    []link    `json:"links"`
@@ -70,6 +99,9 @@ func Parse(raw []byte) ([]Interface, error) {
 	var d document
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return nil, fmt.Errorf("network_data: %w", err)
+	}
+	if err := d.bounded(); err != nil {
+		return nil, err
 	}
 	list, err := interfaces(d.Links)
 	if err != nil {

@@ -152,7 +152,7 @@ func servers(list []netip.Addr, given []service) ([]netip.Addr, error) {
 		}
 		host, _, _ := strings.Cut(s.Address, "/") // Ironic's schema lets addresses of IPv6 have the length of a prefix
 		a, err := netip.ParseAddr(host)
-		if err != nil {
+		if err != nil || a.Zone() != "" { // a zone is a text, and ends in the resolver's file
 			return nil, fmt.Errorf("the name server %.60q is no address", s.Address)
 		}
 		if !slices.Contains(list, a) {

@@ -55,6 +55,12 @@ func stack(list, vlans []Interface) ([]Interface, error) {
 		}
 	}
 	tags := map[VLAN]string{}
+	height := map[string]int{} // of what stands on each other
+	for _, i := range list {
+		if i.Bond != nil {
+			height[i.ID] = 1
+		}
+	}
 	for len(vlans) > 0 {
 		var later []Interface
 		for _, v := range vlans {
@@ -67,6 +73,9 @@ func stack(list, vlans []Interface) ([]Interface, error) {
 				return nil, fmt.Errorf("link %.60q: link %.60q is the VLAN %d on %.60q, too", v.ID, other, v.VLAN.Tag, v.VLAN.On)
 			}
 			tags[*v.VLAN] = v.ID
+			if height[v.ID] = height[v.VLAN.On] + 1; height[v.ID] > maxStacked {
+				return nil, fmt.Errorf("link %.60q: its vlan_link %.60q stands on %d bonds and VLANs already, and the kernel takes no more: %w", v.ID, v.VLAN.On, maxStacked, ErrUnsupported)
+			}
 			if below := cmp.Or(list[at].MTU, usualMTU); v.MTU > below {
 				return nil, fmt.Errorf("link %.60q: its mtu %d is more than its vlan_link %.60q takes, which is %d: give that link the mtu too", v.ID, v.MTU, v.VLAN.On, below)
 			}
