@@ -18,6 +18,10 @@ import (
 // loginPath is that of the BMC's session service.
 const loginPath = "/api/session"
 
+// longestAnswer bounds one answer, in bytes. Boards send some 20 KiB at most. The provider makes values of it, which may take sixty times as much:
+// a list of empty objects is short.
+const longestAnswer = 512 << 10
+
 // mostShown is how much of an answer that is no success an error shows, in bytes.
 const mostShown = 300
 
@@ -73,6 +77,13 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.status = resp.StatusCode
 		if e.body, e.err = io.ReadAll(resp.Body); e.err == nil { // it is in memory
 			resp.Body = io.NopCloser(bytes.NewReader(e.body))
+		}
+		if len(e.body) > longestAnswer {
+			f := &bmc.Failure{Said: fmt.Sprintf("with %d bytes, and %d are the most that rackd reads", len(e.body), longestAnswer)}
+			if e.write && !w.login {
+				f.Class = bmc.Unknown
+			}
+			e.body, e.err = nil, f
 		}
 	}
 	w.seen = append(w.seen, e)
