@@ -23,8 +23,8 @@ func vlanOn(id, on int) string {
 	return fmt.Sprintf(`{"id":"%d","type":"vlan","vlan_link":"%d","vlan_id":7,"vlan_mac_address":"52:54:00:00:00:01"}`, id, on)
 }
 
-// Who may write a node's fields writes network_data that takes long to read: rackds read it when a node is validated, and at each call of an
-// agent. What no machine has is refused, in less time than a call has.
+// Who may write a node's fields writes network_data that takes long to read. Rackds read it when a node is validated, and at each
+// call of an agent. What no machine has is refused, in less time than a call has.
 func TestNetworkDataWithoutMeasure(t *testing.T) {
 	const card = `{"id":"0","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}`
 	for name, c := range map[string]struct{ links, networks, services, says string }{

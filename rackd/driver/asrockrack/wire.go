@@ -18,8 +18,8 @@ import (
 // loginPath is that of the BMC's session service.
 const loginPath = "/api/session"
 
-// longestAnswer bounds one answer, in bytes. Boards send some 20 KiB at most. The provider makes values of it, which may take sixty times as much:
-// a list of empty objects is short.
+// longestAnswer bounds one answer, in bytes. Boards send some 20 KiB at most. The provider makes values of it, which may take sixty
+// times as much: a list of empty objects is short.
 const longestAnswer = 512 << 10
 
 // mostShown is how much of an answer that is no success an error shows, in bytes.

@@ -38,8 +38,8 @@ func guessing() *guess {
 	return g
 }
 
-// A tenant who may change driver_info of nodes names the address of another's BMC, and one password after the other, also by another driver,
-// by other nodes and by other spellings of the address. Each is an account of its own, which no pause of an account holds back.
+// A tenant who may change driver_info names the address of another's BMC, and one password after the other. Other drivers, nodes and
+// spellings of the address help as little. Each password is an account of its own, which no pause of an account holds back.
 func TestPasswordsAreNotGuessed(t *testing.T) {
 	for name, way := range map[string]func(i int) (n *node.Document, address string){
 		"one node": func(int) (*node.Document, string) { return &node.Document{UUID: "n", Tenancy: "t"}, "10.0.0.5:443" },
