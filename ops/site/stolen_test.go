@@ -275,6 +275,24 @@ var deeds = []deed{
 		}
 		return false
 	}},
+	{"hand a machine's call on to a rackd of rack-a", func(r *raid, th *thief) bool {
+		sub, err := r.conns["a2"].SubscribeSync(bus.HandOnSubject("rack-a", "a2"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		defer sub.Unsubscribe()
+		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+			if err := r.conns["a2"].Flush(); err != nil {
+				r.t.Fatal(err)
+			}
+			th.say(bus.HandOnSubject("rack-a", "a2"), []byte("{}"))
+			th.settle()
+			if _, err := sub.NextMsg(20 * time.Millisecond); err == nil {
+				return true
+			}
+		}
+		return false
+	}},
 	{"delete a stream", func(r *raid, th *thief) bool { // last: who can do it does
 		return th.answered("STREAM.DELETE.OBJ_CONFIGDRIVES")
 	}},
