@@ -59,6 +59,7 @@ func (s *Sync) read(ctx context.Context, n *node.Document, hw *driver.Hardware) 
 		return err
 	}
 	s.cfg.Metrics.PowerRead(resultOf(nil))
+	s.sight(n, hw)
 	s.mu.Lock()
 	delete(s.faults, n.UUID)
 	s.mu.Unlock()

@@ -78,6 +78,9 @@ type Sync struct {
 
 	mu     sync.Mutex
 	faults map[string]*fault // by node: few
+	// ways are the nodes that were read, by their hardware type and driver.WayToBMC; swept is how many there were after the last sweep.
+	ways  map[string]sighting
+	swept int
 }
 
 // fault is what is known of a node whose BMC fails.
@@ -96,7 +99,7 @@ func Add(c Config) *Sync {
 		c.Every = 120 * time.Second
 	}
 	// A moment ago: 0 says that there is no time.
-	s := &Sync{cfg: c, began: time.Now().Add(-time.Second), faults: map[string]*fault{}}
+	s := &Sync{cfg: c, began: time.Now().Add(-time.Second), faults: map[string]*fault{}, ways: map[string]sighting{}}
 	c.Tasks.Add(periodic.Task{Name: Name, Every: c.Every, Workers: workers, Recovery: c.Recovery, Failures: c.Failures, Leads: true, Wants: s.wants, Do: s.read, Troubled: s.troubled})
 	return s
 }

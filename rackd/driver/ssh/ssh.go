@@ -167,6 +167,9 @@ func (d *Driver) Validate(n *node.Document) error {
 	return nil
 }
 
+// ByPorts implements driver.ByPorts.
+func (*Driver) ByPorts() {}
+
 // Account implements driver.Accounted.
 func (*Driver) Account(n *node.Document) string {
 	t, err := parse(n)
