@@ -3,7 +3,7 @@
 // alone. Drivers of vendors have them under names of theirs. By virtual media no DHCP, TFTP or boot script is needed.
 //
 // It may import rackd/driver, rackd/driver/ownramdisk, rackd/driver/instancefiles,
-// rackd/driver/volume, rackd/bootorder, rackd/configdrive and protocol.
+// rackd/driver/volume, rackd/bootorder, rackd/configdrive, rackd/outbound and protocol.
 //
 // A rackd makes the image for each boot, of kernel, ramdisk and parameters (driver.Media). A node may bring an image
 // of its own instead, driver_info deploy_iso. That one has to know the address of the control plane's API.
@@ -26,6 +26,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 	"github.com/ironyard/ironyard/rackd/driver/ownramdisk"
 	"github.com/ironyard/ironyard/rackd/driver/volume"
+	"github.com/ironyard/ironyard/rackd/outbound"
 )
 
 // Fields with Ironic's names: of driver_info, and of instance_info.
@@ -159,7 +160,7 @@ func (i Interface) Validate(n *node.Document) error {
 	if err := i.cannot(n, false); err != nil {
 		return err
 	}
-	return errors.Join(ownramdisk.Validate(n, i.rack, unreadable, "tftp"), checkNetwork(n))
+	return errors.Join(ownramdisk.Validate(n, i.rack, unreadable, "tftp"), checkNetwork(n, outbound.OwnAddresses))
 }
 
 // checkMode refuses an image by HTTP for a machine in BIOS mode.
