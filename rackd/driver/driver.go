@@ -142,8 +142,8 @@ type Accounted interface {
 	Account(n *node.Document) string
 }
 
-// ByPorts is implemented by power interfaces that find a machine by the addresses of its node's ports: nodes with the same driver_info are of
-// several machines.
+// ByPorts is implemented by power interfaces that find a machine by the addresses of its node's ports. Nodes with the same driver_info
+// are of several machines then.
 type ByPorts interface{ ByPorts() }
 
 // BootDevice of Ironic's list: pxe, disk, cdrom, bios, safe, wanboot, iscsiboot, floppy, uefihttp.

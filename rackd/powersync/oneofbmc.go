@@ -7,8 +7,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// Ironic lets two nodes name one BMC, and so does central: the second may be the first after a machine was enrolled once more. What is done to
-// one of them is done to the machine of the other, so operators are told.
+// Ironic lets two nodes name one BMC, and so does central: the second may be the first after a machine was enrolled once more. What is
+// done to one of them is done to the machine of the other, so operators are told.
 
 // sighting is a node that was read by a way to a BMC.
 type sighting struct {

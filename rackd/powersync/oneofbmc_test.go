@@ -10,8 +10,8 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 )
 
-// Two nodes whose driver_info leads to one BMC are told of once, whatever accounts they have. Nodes without a BMC, those of several machines
-// of one, and a node in the place of one that is gone are not.
+// Two nodes whose driver_info leads to one BMC are told of once, whatever accounts they have. Nodes without a BMC are not, nor those of
+// several machines of one BMC, nor a node in the place of one that is gone.
 func TestTwoNodesOfOneBMC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRack(0)
