@@ -273,7 +273,7 @@ func (c *Conductor) reconcile(ctx context.Context, g *errgroup.Group, id string)
 	switch d.do {
 	case doForget:
 		if r != nil {
-			r.Stop()
+			r.Forget()
 		}
 		c.mu.Lock()
 		delete(c.reported, id)
@@ -321,6 +321,7 @@ func (c *Conductor) owns(id string) bool {
 }
 
 func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Document, w view.Work) {
+	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	r := runner.New(c.deps, n, w, cancel)
 	c.mu.Lock()
@@ -339,6 +340,7 @@ func (c *Conductor) start(ctx context.Context, g *errgroup.Group, n *node.Docume
 			c.NodeChanged(n.UUID) // look again: there may be newer work
 		}()
 		r.Run(ctx)
+		c.takeBack(whole, r, n)
 		return nil
 	})
 }

@@ -361,7 +361,7 @@ the virtual rack shows firmware that finds none (` + "`e2e/scenario`" + `):
 | an abort that is accepted | ends in the state of its failure, or where it was serviced in active, and says that it was aborted; or ends as without that and says that the abort came too late |
 | an abort that is refused | ends as without that |
 | a change of ` + "`driver_info`" + ` or of the conductor group | the change is refused while the node is locked, or taken up; the flow ends as without that. By another way to the BMC it writes nothing until the BMC there has told that it is that of the same machine. Else it fails, and leaves the machine that it has booted as it is |
-| DELETE of the node | is refused while the flow runs; in maintenance it is accepted where the flow waits or is held, as in Ironic |
+| DELETE of the node | is refused while the flow runs; in maintenance it is accepted where the flow waits or is held, as in Ironic. The rackd that has the flow takes back the ramdisk's boot with its medium, and the boot of an instance that is not to be. The machine's power stays as it is. Where no rackd has the flow the machine is left as it is, and so it is where the node has no flow: undeploy it before |
 | a person at the power button, an agent that reboots by itself | ends as without that; or fails, says why, and leaves the machine as the row of that failure says |
 | a hold of the operator's, and the request to go on | all of this happens to flows that a hold stops, and to those that go on from one |
 

@@ -46,6 +46,8 @@ type Runner struct {
 
 	// leave says that the ring names another rackd: the runner gives the work away between two steps.
 	leave atomic.Bool
+	// forgotten says that the bus has no such work any more.
+	forgotten atomic.Bool
 
 	// These belong to the goroutine of Run, or to the holder of turn.
 

@@ -1,0 +1,29 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"github.com/ironyard/ironyard/protocol/node"
+	"github.com/ironyard/ironyard/rackd/conductor/runner"
+	"github.com/ironyard/ironyard/rackd/driver"
+)
+
+// A node's document and its work go one after the other when the node is deleted. Work that goes alone does so because another has ended it.
+const (
+	deletedWithin = 10 * time.Second
+	deletedLook   = 250 * time.Millisecond
+)
+
+// takeBack takes back what the flow of r has made ready on the machine of n, where n was deleted in the middle of it. r runs no more.
+func (c *Conductor) takeBack(ctx context.Context, r *runner.Runner, n *node.Document) {
+	if !r.CutOff() {
+		return
+	}
+	for end := time.Now().Add(deletedWithin); c.Knows(n.UUID); {
+		if time.Now().After(end) || driver.Pause(ctx, deletedLook) != nil {
+			return
+		}
+	}
+	r.TakeBack(ctx, c.LeftFence(n))
+}
