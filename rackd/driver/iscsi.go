@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -101,6 +102,25 @@ func (t ISCSITarget) Check(n *node.Document) error {
 		return Refuse("Failed to get iSCSI target info for node %s. Error: the second path's name, portal or LUN is missing", n.UUID)
 	case t.Host == "" || t.Port < 1 || t.Port > 65535 || t.LUN < 0:
 		return Refuse("Failed to get iSCSI target info for node %s. Error: the portal or the LUN is missing", n.UUID)
+	}
+	return t.checkAddresses(n)
+}
+
+// checkAddresses refuses portals that firmware is not told: names, and addresses of both versions of IP.
+func (t ISCSITarget) checkAddresses(n *node.Document) error {
+	var first netip.Addr
+	for _, host := range []string{t.Host, t.Second.Host} {
+		if host == "" {
+			continue
+		}
+		a, err := netip.ParseAddr(host)
+		switch {
+		case err != nil:
+			return Refuse("Failed to get iSCSI target info for node %s. Error: target_portal has the name %.80q, and firmware is told addresses alone: give the address, or let iPXE attach the volume", n.UUID, host)
+		case first.IsValid() && a.Is4() != first.Is4():
+			return Refuse("Failed to get iSCSI target info for node %s. Error: one portal has an IPv4 address and the other an IPv6 address, and this machine's firmware is told one kind: give both of one kind, or let iPXE attach the volume", n.UUID)
+		}
+		first = a
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,40 @@ func TestRedfishDriverUsesAbilities(t *testing.T) {
 	computer.found = nil
 	if err := d.EjectImage(t.Context(), fence, n, "cdrom", func(i string) bool { return i == image }); err != nil || computer.image != "" {
 		t.Errorf("eject: image %q, %v", computer.image, err)
+	}
+}
+
+// The driver gives the firmware a target with an address of IPv6, one of IPv4 after it, and takes either back.
+func TestRedfishTellsFirmwareATargetOfIPv6(t *testing.T) {
+	_, computer, address := serveEquipped(t)
+	d := redfishdriver.New(redfishdriver.Options{Networks: outbound.BMCs{netip.MustParsePrefix("127.0.0.0/8")}})
+	t.Cleanup(func() {
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	n := &node.Document{UUID: "b3d1", DriverInfo: map[string]any{"redfish_address": "https://" + address, "redfish_username": "admin", "redfish_password": "secret-word", "redfish_verify_ca": false}}
+	six := driver.ISCSITarget{Host: "2001:db8::10", Port: 3260, IQN: "iqn.2026-11.org.example:v", LUN: 1, Initiator: "iqn.2026-11.org.example:m",
+		Second: driver.ISCSIPath{Host: "2001:db8::11", Port: 3261, IQN: "iqn.2026-11.org.example:w", LUN: 2}}
+	four := six
+	four.Host, four.Second = "192.0.2.10", driver.ISCSIPath{}
+	for _, target := range []driver.ISCSITarget{six, four, six} {
+		if err := d.SetISCSIBoot(t.Context(), open{}, n, target); err != nil {
+			t.Fatal(err)
+		}
+		want := []ISCSITarget{{target.IQN, netip.AddrPortFrom(netip.MustParseAddr(target.Host), 3260), 1}}
+		if target.Second.Host != "" {
+			want = append(want, ISCSITarget{target.Second.IQN, netip.MustParseAddrPort("[2001:db8::11]:3261"), 2})
+		}
+		if is := computer.next; is == nil || !slices.Equal(is.Targets, want) {
+			t.Errorf("for %s the next start has %+v", target.Host, is)
+		}
+	}
+	if err := d.ClearISCSIBoot(t.Context(), open{}, n); err != nil {
+		t.Fatal(err)
+	}
+	if is := computer.next; len(is.Targets) > 0 {
+		t.Errorf("after it was cleared the next start has %+v", is)
 	}
 }
 

@@ -62,6 +62,30 @@ func TestILOTellsFirmwareItsTarget(t *testing.T) {
 	if list, err := m.ISCSIBoot(t.Context(), n); err != nil || len(list) != 1 || !target.Same(list[0]) {
 		t.Errorf("the driver reads %+v, %v", list, err)
 	}
+	// The target shows who it is, and has an address of IPv6.
+	mutual := target
+	mutual.Host, mutual.TargetUser, mutual.TargetSecret = "2001:db8::10", "volume", "its-own-secret"
+	if err := m.SetISCSIBoot(t.Context(), open{}, n, mutual); err != nil {
+		t.Fatal(err)
+	}
+	if is := computer.next; is.CHAP == nil || *is.CHAP != (CHAP{"chap", "pa55w0rd12-long", "volume", "its-own-secret"}) || is.Targets[0].Portal != netip.MustParseAddrPort("[2001:db8::10]:3261") {
+		t.Errorf("with mutual CHAP the next start has %+v, %+v", is, is.CHAP)
+	}
+	if list, err := m.ISCSIBoot(t.Context(), n); err != nil || len(list) != 1 || !mutual.Same(list[0]) {
+		t.Errorf("the driver reads %+v, %v", list, err)
+	}
+	if text := ask(b, "GET", initiatorSettingsPath, "").Body.String(); strings.Contains(text, mutual.TargetSecret) {
+		t.Errorf("the settings show %s", text)
+	}
+	if err := m.SetISCSIBoot(t.Context(), open{}, n, target); err != nil {
+		t.Fatal(err)
+	}
+	if is := computer.next; is.CHAP == nil || *is.CHAP != (CHAP{Name: "chap", Secret: "pa55w0rd12-long"}) {
+		t.Errorf("a target that shows nothing again: %+v", is.CHAP)
+	}
+	if err := m.SetISCSIBoot(t.Context(), open{}, n, mutual); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := m.ClearISCSIBoot(t.Context(), open{}, n); err != nil {
 			t.Fatal(err)
@@ -73,10 +97,12 @@ func TestILOTellsFirmwareItsTarget(t *testing.T) {
 	for sent, says := range map[string]string{
 		`[{"iSCSIConnection":"Enabled"}]`:                                               "iSCSITargetName is missing",
 		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v"}]`: "no address of a target",
-		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSILUN":"x"}]`:                     "iSCSILUN",
-		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSITargetTcpPort":0}]`:             "is no port",
-		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSIAuthenticationMethod":"Chap"}]`: "iSCSIChapSecret",
-		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSITargetInfoViaDHCP":true}]`:      "iSCSITargetInfoViaDHCP",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSILUN":"x"}]`:                                                                                                         "iSCSILUN",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSITargetTcpPort":0}]`:                                                                                                 "is no port",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSIAuthenticationMethod":"Chap"}]`:                                                                                     "iSCSIChapSecret",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSITargetInfoViaDHCP":true}]`:                                                                                          "iSCSITargetInfoViaDHCP",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"2001:db8::1"}]`:                                                                                                                      "iSCSIIpAddressType",
+		`[{"iSCSIConnection":"Enabled","iSCSITargetName":"iqn.2026-11.org.example:v","iSCSITargetIpAddress":"192.0.2.1","iSCSIAuthenticationMethod":"Chap","iSCSIChapUsername":"u","iSCSIChapSecret":"twelve-or-more","iSCSIChapType":"Mutual"}]`: "iSCSIReverseChapSecret",
 		`[{"iSCSINicSource":"NicBoot7"}]`: "NicBoot1",
 		`[{},{}]`:                         "one attempt",
 		`[{"iSCSIColour":"red"}]`:         "iSCSIColour",

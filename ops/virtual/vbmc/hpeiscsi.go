@@ -25,24 +25,33 @@ const (
 	noAddress    = "0.0.0.0"
 	hpeNoCHAP    = "None"
 	hpeCHAP      = "Chap"
+	hpeOneWay    = "OneWay"
+	hpeMutual    = "Mutual"
 )
 
 // attempt is an attempt in HPE's properties.
 type attempt struct {
 	name, nic, connection, target, lun, address, method, user, secret string
+	ipType, chapType, reverseUser, reverseSecret                      string
 	instance, port                                                    int
 	byDHCP                                                            bool // the target; always false
 }
 
 func attemptOf(boot ISCSIBoot) *attempt {
-	a := &attempt{name: nicBoot, nic: nicBoot, connection: disconnected, lun: "0", address: noAddress, method: hpeNoCHAP, instance: 1, port: iscsiPort}
+	a := &attempt{name: nicBoot, nic: nicBoot, connection: disconnected, lun: "0", address: noAddress, ipType: ipv4, method: hpeNoCHAP, chapType: hpeOneWay, instance: 1, port: iscsiPort}
 	if len(boot.Targets) > 0 {
 		t := boot.Targets[0]
 		a.connection, a.target, a.lun = connected, t.Name, strconv.Itoa(int(t.LUN))
 		a.address, a.port = t.Portal.Addr().String(), int(t.Portal.Port())
+		if t.Portal.Addr().Is6() {
+			a.ipType = ipv6
+		}
 	}
 	if c := boot.CHAP; c != nil {
 		a.method, a.user, a.secret = hpeCHAP, c.Name, c.Secret
+		if c.ReverseName != "" || c.ReverseSecret != "" {
+			a.chapType, a.reverseUser, a.reverseSecret = hpeMutual, c.ReverseName, c.ReverseSecret
+		}
 	}
 	return a
 }
@@ -53,15 +62,17 @@ func (a *attempt) writable() map[string]any {
 		"iSCSIAttemptName": &a.name, "iSCSINicSource": &a.nic, "iSCSIAttemptInstance": &a.instance, "iSCSIConnection": &a.connection,
 		"iSCSITargetInfoViaDHCP": &a.byDHCP, "iSCSITargetName": &a.target, "iSCSILUN": &a.lun, "iSCSITargetIpAddress": &a.address, "iSCSITargetTcpPort": &a.port,
 		"iSCSIAuthenticationMethod": &a.method, "iSCSIChapUsername": &a.user, "iSCSIChapSecret": &a.secret,
+		"iSCSIIpAddressType": &a.ipType, "iSCSIChapType": &a.chapType, "iSCSIReverseChapUsername": &a.reverseUser, "iSCSIReverseChapSecret": &a.reverseSecret,
 	}
 }
 
-// object is what is shown, without the secret.
+// object is what is shown, without the secrets.
 func (a *attempt) object() object {
 	return object{
 		"iSCSIAttemptName": a.name, "iSCSINicSource": a.nic, "iSCSIAttemptInstance": a.instance, "iSCSIConnection": a.connection,
 		"iSCSITargetInfoViaDHCP": false, "iSCSITargetName": a.target, "iSCSILUN": a.lun, "iSCSITargetIpAddress": a.address, "iSCSITargetTcpPort": a.port,
 		"iSCSIAuthenticationMethod": a.method, "iSCSIChapUsername": a.user, "iSCSIChapSecret": nil,
+		"iSCSIIpAddressType": a.ipType, "iSCSIChapType": a.chapType, "iSCSIReverseChapUsername": a.reverseUser, "iSCSIReverseChapSecret": nil,
 	}
 }
 
@@ -75,6 +86,7 @@ func (a *attempt) boot(initiator string) (boot ISCSIBoot, e *refusal) {
 		property, value string
 		allowed         []string
 	}{{"iSCSIConnection", a.connection, []string{connected, disconnected}}, {"iSCSIAuthenticationMethod", a.method, []string{hpeNoCHAP, hpeCHAP}},
+		{"iSCSIIpAddressType", a.ipType, []string{ipv4, ipv6}}, {"iSCSIChapType", a.chapType, []string{hpeOneWay, hpeMutual}},
 		{"iSCSINicSource", a.nic, []string{nicBoot}}} {
 		if e := inList("the property iSCSISources/"+p.property, "PropertyValueNotInList", p.value, p.allowed); e != nil {
 			return boot, e
@@ -92,16 +104,23 @@ func (a *attempt) boot(initiator string) (boot ISCSIBoot, e *refusal) {
 		return boot, bad("iSCSITargetName", "is missing, with iSCSIConnection Enabled")
 	case err != nil || address.IsUnspecified():
 		return boot, bad("iSCSITargetIpAddress", "is no address of a target")
+	case address.Is6() != (a.ipType == ipv6):
+		return boot, bad("iSCSITargetIpAddress", "is of another kind than iSCSIIpAddressType says, which is "+a.ipType)
 	case unread != nil:
 		return boot, bad("iSCSILUN", "is no number from 0 to 65535")
 	case a.port < 1 || a.port > 65535:
 		return boot, bad("iSCSITargetTcpPort", "is no port")
 	case a.method == hpeCHAP && (a.user == "" || a.secret == ""):
 		return boot, bad("iSCSIChapSecret", "and iSCSIChapUsername are needed, with iSCSIAuthenticationMethod Chap")
+	case a.method == hpeCHAP && a.chapType == hpeMutual && (a.reverseUser == "" || a.reverseSecret == ""):
+		return boot, bad("iSCSIReverseChapSecret", "and iSCSIReverseChapUsername are needed, with iSCSIChapType Mutual")
 	}
 	boot.Targets = []ISCSITarget{{Name: a.target, Portal: netip.AddrPortFrom(address, uint16(a.port)), LUN: uint16(lun)}}
 	if a.method == hpeCHAP {
 		boot.CHAP = &CHAP{Name: a.user, Secret: a.secret}
+		if a.chapType == hpeMutual {
+			boot.CHAP.ReverseName, boot.CHAP.ReverseSecret = a.reverseUser, a.reverseSecret
+		}
 	}
 	return boot, nil
 }

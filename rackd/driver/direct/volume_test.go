@@ -431,4 +431,12 @@ func TestVolumesThatCannotBeBooted(t *testing.T) {
 	if o := networkboot.IPXE().InstanceOrder(r.Node, nil); o.Volumes == nil || len(o.Volumes.List) != 2 || o.Name != "volume" {
 		t.Errorf("two volumes by iPXE: %+v", o)
 	}
+	r.Node.Targets = r.Node.Targets[:1]
+	r.Node.Targets[0].Properties["target_portal"] = "san.example:3260"
+	if err := mediaboot.VirtualMedia(nil).ValidateVolume(task.Hardware, r.Node); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), `the name "san.example"`) {
+		t.Errorf("a portal with a name: %v", err)
+	}
+	if o := networkboot.IPXE().InstanceOrder(r.Node, nil); o.Volumes == nil {
+		t.Errorf("a portal with a name by iPXE: %+v", o)
+	}
 }

@@ -110,6 +110,13 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 		other.IQN, other.LUN, other.Host = "iqn.2010-10.org.example:volume-2", 0, "192.0.2.11"
 		set(t, m, other)
 		set(t, m, chap)
+		six := chap
+		six.Host = "2001:db8::10"
+		set(t, m, six)
+		set(t, m, plain)
+		set(t, m, six)
+		clear(t, m)
+		set(t, m, plain)
 		clear(t, m)
 	})
 	t.Run("what it has room for is set, and all else is refused", func(t *testing.T) {
@@ -164,7 +171,8 @@ func ISCSIConformance(t *testing.T, start func(t *testing.T) *ISCSIMachine) {
 	t.Run("a target that is none is refused", func(t *testing.T) {
 		m := start(t)
 		for _, bad := range []driver.ISCSITarget{{}, {Host: "192.0.2.1", Port: 3260, IQN: "volume"}, {Host: "192.0.2.1", IQN: plain.IQN}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, User: "u"},
-			{Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, TargetUser: "u", TargetSecret: "s"}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, Second: driver.ISCSIPath{Host: "192.0.2.2"}}} {
+			{Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, TargetUser: "u", TargetSecret: "s"}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, Second: driver.ISCSIPath{Host: "192.0.2.2"}},
+			{Host: "san.example", Port: 3260, IQN: plain.IQN}, {Host: "192.0.2.1", Port: 3260, IQN: plain.IQN, Second: driver.ISCSIPath{Host: "2001:db8::2", Port: 3260, IQN: plain.IQN}}} {
 			writes(t, m.Machine, "a bad target", 0, func() {
 				if err := m.Booter.SetISCSIBoot(within(t), &Fence{}, m.Node, bad); !errors.Is(err, driver.ErrInvalid) {
 					t.Errorf("%+v: %v, want ErrInvalid", bad, err)

@@ -26,15 +26,15 @@ const (
 // double is an iLO 5.
 type double struct {
 	*redfishtest.BMC
-	// secrets are those of CHAP, which it does not show, by the place of the attempt.
-	secrets [2]any
+	// secrets are those of CHAP, which it does not show, by the place of the attempt; reverse are what targets show.
+	secrets, reverse [2]any
 	// stubborn: it refuses settings of iSCSI that are empty or null.
 	stubborn bool
 }
 
 // holds is all that its attempts hold at the next start.
 func (d *double) holds() (text string) {
-	d.Do(func() { text = fmt.Sprint(d.At[settingsAt]["iSCSISources"], d.secrets) })
+	d.Do(func() { text = fmt.Sprint(d.At[settingsAt]["iSCSISources"], d.secrets, d.reverse) })
 	return text
 }
 
@@ -43,7 +43,8 @@ func newDouble(t *testing.T) *double {
 	link := redfishtest.Link
 	one := func() map[string]any {
 		return map[string]any{"iSCSIAttemptInstance": 0, "iSCSIAttemptName": "", "iSCSIAuthenticationMethod": "None", "iSCSIChapSecret": nil, "iSCSIChapUsername": nil,
-			"iSCSIConnection": "Disabled", "iSCSILUN": "0", "iSCSINicSource": nil, "iSCSITargetInfoViaDHCP": true, "iSCSITargetIpAddress": "0.0.0.0", "iSCSITargetName": "", "iSCSITargetTcpPort": 3260}
+			"iSCSIConnection": "Disabled", "iSCSILUN": "0", "iSCSINicSource": nil, "iSCSITargetInfoViaDHCP": true, "iSCSITargetIpAddress": "0.0.0.0", "iSCSITargetName": "", "iSCSITargetTcpPort": 3260,
+			"iSCSIIpAddressType": "IPv4", "iSCSIChapType": "OneWay", "iSCSIReverseChapUsername": nil, "iSCSIReverseChapSecret": nil}
 	}
 	d := &double{BMC: redfishtest.Start(t, "HPE", redfishtest.Tree{
 		biosAt: {"@odata.id": biosAt, "Attributes": map[string]any{"BootMode": "Uefi", "Sriov": "Enabled", "ProcVirtualization": "Enabled"},
@@ -106,7 +107,10 @@ func (d *double) write(w http.ResponseWriter, r *http.Request, body map[string]a
 				if secret, given := s.(map[string]any)["iSCSIChapSecret"]; given {
 					d.secrets[i] = secret
 				}
-				old[i].(map[string]any)["iSCSIChapSecret"] = nil
+				if secret, given := s.(map[string]any)["iSCSIReverseChapSecret"]; given {
+					d.reverse[i] = secret
+				}
+				old[i].(map[string]any)["iSCSIChapSecret"], old[i].(map[string]any)["iSCSIReverseChapSecret"] = nil, nil
 			}
 		}
 		if name := body["iSCSIInitiatorName"]; name != nil {

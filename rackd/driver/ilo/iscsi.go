@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,9 +33,18 @@ type source struct {
 	LUN            string `json:"iSCSILUN"`
 	TargetAddress  string `json:"iSCSITargetIpAddress"`
 	TargetPort     int    `json:"iSCSITargetTcpPort"`
+	AddressType    string `json:"iSCSIIpAddressType"`
 	Authentication string `json:"iSCSIAuthenticationMethod"`
+	ChapType       string `json:"iSCSIChapType"`
 	User           string `json:"iSCSIChapUsername"`
+	TargetUser     string `json:"iSCSIReverseChapUsername"`
 }
+
+// HPE's words of what an attempt shows and is shown, and of the addresses that it has.
+const (
+	oneWay, mutual = "OneWay", "Mutual"
+	ipv4, ipv6     = "IPv4", "IPv6"
+)
 
 // on reports whether the attempt is made.
 func (s source) on() bool {
@@ -48,8 +58,12 @@ func (s source) target(initiator string) driver.ISCSITarget {
 		lun = -1
 	}
 	t := driver.ISCSITarget{Host: s.TargetAddress, Port: s.TargetPort, IQN: s.TargetName, LUN: lun, Initiator: initiator}
-	if strings.EqualFold(s.Authentication, "Chap") || strings.EqualFold(s.Authentication, "MutualChap") {
+	chap := strings.EqualFold(s.Authentication, "Chap") || strings.EqualFold(s.Authentication, "MutualChap")
+	if chap {
 		t.User = s.User
+	}
+	if chap && strings.EqualFold(s.ChapType, mutual) {
+		t.TargetUser = s.TargetUser
 	}
 	return t
 }
@@ -198,8 +212,8 @@ func (m Management) ISCSIBoot(ctx context.Context, n *node.Document) (list []dri
 	return list, err
 }
 
-// ISCSIRoom implements driver.ISCSIBooter: an attempt has one target, which shows nothing.
-func (Management) ISCSIRoom() driver.ISCSIRoom { return driver.ISCSIRoom{Paths: 1} }
+// ISCSIRoom implements driver.ISCSIBooter: an attempt has one target.
+func (Management) ISCSIRoom() driver.ISCSIRoom { return driver.ISCSIRoom{Paths: 1, Mutual: true} }
 
 // SetISCSIBoot implements driver.ISCSIBooter: each adapter that boots by the network gets an attempt.
 func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document, target driver.ISCSITarget) error {
@@ -227,6 +241,7 @@ func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Do
 			if target.User != "" {
 				s["iSCSIAuthenticationMethod"], s["iSCSIChapUsername"], s["iSCSIChapSecret"] = "Chap", target.User, target.Secret
 			}
+			maps.Copy(s, i.of(nic).besides(target))
 			sources = append(sources, s)
 		}
 		body := map[string]any{"iSCSISources": sources}
@@ -244,7 +259,35 @@ func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Do
 		}
 		return nil
 	})
-	return redfish.Hide(target.Secret, err)
+	return redfish.HideAll(target.Secrets(), err)
+}
+
+// of is the attempt of an adapter; its zero value: it has none.
+func (i initiator) of(nic string) source {
+	if at := slices.IndexFunc(i.Sources, func(s source) bool { return s.NIC == nic }); at >= 0 {
+		return i.Sources[at]
+	}
+	return source{}
+}
+
+// besides are the changes of an attempt that only some targets need: of the kind of its address, and for a target that shows who it is.
+// What the attempt has of the target before goes.
+func (s source) besides(target driver.ISCSITarget) map[string]any {
+	set := map[string]any{}
+	kind := ipv4
+	if a, err := netip.ParseAddr(target.Host); err == nil && a.Is6() {
+		kind = ipv6
+	}
+	if kind != cmp.Or(s.AddressType, ipv4) {
+		set["iSCSIIpAddressType"] = kind
+	}
+	switch {
+	case target.Mutual():
+		set["iSCSIChapType"], set["iSCSIReverseChapUsername"], set["iSCSIReverseChapSecret"] = mutual, target.TargetUser, target.TargetSecret
+	case strings.EqualFold(s.ChapType, mutual):
+		set["iSCSIChapType"] = oneWay
+	}
+	return set
 }
 
 // has reports whether each adapter has the target.
@@ -259,7 +302,8 @@ func (i initiator) has(target driver.ISCSITarget) bool {
 
 // keeps reports whether the attempt tells of a target that was there.
 func (s source) keeps() bool {
-	return s.TargetName != "" && s.TargetName != driver.NoISCSITarget || s.User != "" && s.User != driver.NoISCSIUser
+	named := func(user string) bool { return user != "" && user != driver.NoISCSIUser }
+	return s.TargetName != "" && s.TargetName != driver.NoISCSITarget || named(s.User) || named(s.TargetUser)
 }
 
 // forgetting are changes that disable the attempts of all adapters, the best first: the next is for an iLO that refuses the one before.
@@ -275,11 +319,31 @@ func (i initiator) forgetting() (bodies []map[string]any) {
 		for at, nic := range i.nics {
 			s := map[string]any{"iSCSIAttemptName": nic, "iSCSINicSource": nic, "iSCSIAttemptInstance": at + 1, "iSCSIConnection": "Disabled"}
 			maps.Copy(s, words)
+			i.of(nic).forgetTarget(s)
 			sources = append(sources, s)
 		}
 		bodies = append(bodies, map[string]any{"iSCSISources": sources})
 	}
 	return bodies
+}
+
+// forgetTarget adds to a change that clears the attempt what it has besides: of a target that shows who it is, and of IPv6.
+func (s source) forgetTarget(change map[string]any) {
+	user, clears := change["iSCSIChapUsername"]
+	if !clears {
+		return
+	}
+	if s.TargetUser != "" {
+		change["iSCSIReverseChapUsername"], change["iSCSIReverseChapSecret"] = user, change["iSCSIChapSecret"]
+		if user == driver.NoISCSIUser {
+			change["iSCSIReverseChapSecret"] = rand.Text()[:16] // one secret for both ways is refused
+		} else {
+			change["iSCSIChapType"] = oneWay
+		}
+	}
+	if s.AddressType == ipv6 {
+		change["iSCSIIpAddressType"] = ipv4
+	}
 }
 
 // kept are the attempts of its adapters that tell of a target.

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +26,7 @@ import (
 
 // iscsiBoot is that property, as far as it is written here. In answers what is not there is its zero value.
 type iscsiBoot struct {
+	IPAddressType          string
 	InitiatorName          string
 	PrimaryTargetName      string
 	PrimaryTargetIPAddress string
@@ -165,6 +168,7 @@ func (f *deviceFunction) pending(t *Turn) error {
 	}
 	// Some BMCs show each property as null where nothing is staged; then the boot mode is null, too.
 	if b := staged.ISCSIBoot; b != nil && (b.PrimaryTargetName != "" || b.names && staged.BootMode != "") {
+		b.IPAddressType = cmp.Or(b.IPAddressType, f.ISCSIBoot.IPAddressType)
 		f.ISCSIBoot = &b.iscsiBoot
 	}
 	return nil
@@ -245,6 +249,9 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 		if wanted || now.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
 			maps.Copy(set, second)
 		}
+		if now.ISCSIBoot.addresses(target.Host) {
+			set["IPAddressType"] = addressKind(target.Host)
+		}
 		return []map[string]any{{"BootMode": modeISCSI, "iSCSIBoot": set}}
 	}
 	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secrets(), bodies, func(now deviceFunction) error {
@@ -253,6 +260,22 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 		}
 		return nil
 	}, target.Secret != "")
+}
+
+// Kinds of addresses.
+const ipv4, ipv6 = "IPv4", "IPv6"
+
+// addressKind is that of an address.
+func addressKind(host string) string {
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		return ipv6
+	}
+	return ipv4
+}
+
+// addresses reports whether the kind of addresses has to change for a target at host. Adapters that show no kind are told none.
+func (b *iscsiBoot) addresses(host string) bool {
+	return b.IPAddressType != "" && b.IPAddressType != addressKind(host)
 }
 
 // Boot modes of a function.
@@ -272,6 +295,9 @@ func (f deviceFunction) forgetting() (bodies []map[string]any) {
 		boot := map[string]any{"PrimaryTargetName": w.name, "CHAPUsername": w.user, "CHAPSecret": w.secret}
 		if w.name != driver.NoISCSITarget {
 			boot["AuthenticationMethod"], boot["PrimaryTargetIPAddress"] = "None", w.address
+			if f.ISCSIBoot.IPAddressType == ipv6 {
+				boot["IPAddressType"] = ipv4 // of a target that is none
+			}
 		}
 		if f.ISCSIBoot.SecondaryTargetName != "" { // many adapters have none, and need not be told
 			boot["SecondaryTargetName"] = w.name

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,45 @@ func TestISCSIConformance(t *testing.T) {
 				return &drivertest.ISCSIMachine{Machine: m, Booter: newDriver(t, Options{}), Adapters: 2, Holds: func() string { return held(b, staged) }, Stubborn: func() { stubborn(b) }}
 			})
 		})
+	}
+}
+
+// An adapter is told the kind of its addresses where that changes. One that shows no kind is told none.
+func TestKindOfAddresses(t *testing.T) {
+	t.Parallel()
+	for _, staged := range []bool{false, true} {
+		for _, shows := range []bool{false, true} {
+			b := adapters(t, staged)
+			if shows {
+				b.Do(func() {
+					for _, at := range b.At {
+						if boot, is := at["iSCSIBoot"].(map[string]any); is && boot["PrimaryTargetName"] != nil {
+							boot["IPAddressType"] = "IPv4"
+						}
+					}
+				})
+			}
+			n := &node.Document{UUID: "u", Ports: []node.Port{{Address: "52:54:00:00:00:02"}}, DriverInfo: map[string]any{fieldAddress: b.URL, fieldUser: redfishtest.User, fieldPassword: redfishtest.Password, fieldVerifyCA: b.CA}}
+			d := newDriver(t, Options{})
+			var told []string
+			for _, host := range []string{"192.0.2.10", "2001:db8::10", "192.0.2.11", "2001:db8::11"} {
+				if err := d.SetISCSIBoot(t.Context(), &drivertest.Fence{}, n, driver.ISCSITarget{Host: host, Port: 3260, IQN: "iqn.2010-10.org.example:v"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.ClearISCSIBoot(t.Context(), &drivertest.Fence{}, n); err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range b.Written() {
+				_, kind, _ := strings.Cut(w, `"IPAddressType":"`)
+				kind, _, _ = strings.Cut(kind, `"`)
+				told = append(told, kind)
+			}
+			want := map[bool][]string{true: {"", "IPv6", "IPv4", "IPv6", "IPv4"}, false: make([]string, 5)}[shows]
+			if !slices.Equal(told, want) {
+				t.Errorf("staged: %t, it shows a kind: %t: told %q, want %q", staged, shows, told, want)
+			}
+		}
 	}
 }
 
