@@ -16,7 +16,9 @@ import (
 
 // byMedium has a machine boot its ramdisk from a medium that rackd makes, with an address of network_data and no DHCP.
 func byMedium(boot string) func(*operator.Machine) {
-	return func(m *operator.Machine) { m.Interfaces = map[string]string{"boot": boot, "inspect": "agent"} }
+	return func(m *operator.Machine) {
+		m.Interfaces = map[string]string{"boot": boot, "inspect": "agent", "rescue": "agent"}
+	}
 }
 
 // static is network_data that gives a machine the last address of the rack's network.
@@ -81,9 +83,16 @@ func byMediumWith(ctx context.Context, t *testing.T, name, boot string, data map
 	return id
 }
 
-// A machine goes from nothing to its instance by a medium of rackd's, without DHCP.
+// A machine goes from nothing to its instance by a medium of rackd's, without DHCP. So it goes into a rescue and back: make test has that of
+// UEFI here, and that of BIOS in TestRescue.
 func TestDeployByVirtualMedia(t *testing.T) {
-	throughMedium(t, "uefi-0", "redfish-virtual-media")
+	const name = "uefi-0"
+	ctx := limit(t, 12*time.Minute)
+	id := byOwnMedium(ctx, t, name, "redfish-virtual-media")
+	rescuedAndBack(ctx, t, id, name)
+	empty(t, name)
+	undeployed(ctx, t, id)
+	empty(t, name)
 }
 
 func TestDeployByVirtualMediaByBIOS(t *testing.T) {

@@ -17,6 +17,9 @@ const (
 	machineIQN = "iqn.2026-11.org.example:m1"
 	chapUser   = "m1"
 	chapSecret = "a${b}&|#||;\"$(x)"
+	// what the target shows in its turn
+	reverseUser   = "volume"
+	reverseSecret = "its;own&${secret}"
 )
 
 // volumeMachine is a machine without disks, with the ways to its volume by their ports.
@@ -51,6 +54,8 @@ func target(t *testing.T, disk string) {
 		{"--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"},
 		{"--op", "new", "--mode", "account", "--user", chapUser, "--password", chapSecret},
 		{"--op", "bind", "--mode", "account", "--tid", "1", "--user", chapUser},
+		{"--op", "new", "--mode", "account", "--user", reverseUser, "--password", reverseSecret},
+		{"--op", "bind", "--mode", "account", "--tid", "1", "--user", reverseUser, "--outgoing"},
 	} {
 		var out []byte
 		var err error
@@ -100,11 +105,23 @@ func biosVolume(t *testing.T) {
 	w.says("BOOTED THE DISK")
 }
 
+// mutual is a machine whose volume's target shows who it is.
+func mutual(m netboot.Machine, secret string) netboot.Machine {
+	m.Order.Volumes.List[0].TargetUser, m.Order.Volumes.List[0].TargetSecret = reverseUser, secret
+	return m
+}
+
+// The target shows who it is as well. A machine that expects another secret of it does not boot.
 func uefiVolume(t *testing.T) {
 	target(t, espDisk(t))
-	w := newWorld(t, volumeMachine("uefi", chapSecret, 3261, 3260), "/usr/lib/ipxe/ipxe.efi")
+	w := newWorld(t, mutual(volumeMachine("uefi", chapSecret, 3260), "another's secret"), "/usr/lib/ipxe/ipxe.efi")
 	w.boot(ovmf(t)...)
 	w.phases("dhcp", "script: volume, state active, by HTTP")
+	w.says("Could not open SAN device: Permission denied")
+	w.phases("script: volume, state active, by HTTP", fmt.Sprintf("volume: the machine has not booted its volume, and tries again every 10 s. Its console says why. Look whether the targets run at iscsi:%s::3260:1:%s, and let in the initiator %s ", self, volumeName, machineIQN))
+	w.mu.Lock()
+	w.machine = mutual(volumeMachine("uefi", chapSecret, 3261, 3260), reverseSecret)
+	w.mu.Unlock()
 	w.until("what is on the volume", func(_ []string, console string) bool {
 		_, after, ok := strings.Cut(console, "attaching volume")
 		return ok && strings.Contains(after, "iPXE initialising devices")
