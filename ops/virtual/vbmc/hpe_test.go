@@ -38,7 +38,7 @@ func ofILO(t *testing.T) (*BMC, *equipped, ilo.Management, *node.Document) {
 // The driver ilo5 gives the firmware of an iLO's computer its iSCSI target, and takes it back. A BMC that is no iLO has no such settings.
 func TestILOTellsFirmwareItsTarget(t *testing.T) {
 	b, computer, m, n := ofILO(t)
-	target := driver.ISCSITarget{Host: "192.0.2.10", Port: 3261, IQN: "iqn.2026-11.org.example:v", LUN: 2, User: "chap", Secret: "pa55w0rd12-long", Initiator: "iqn.2026-11.org.example:m"}
+	target := driver.ISCSITarget{Host: "192.0.2.10", Port: 3261, IQN: "iqn.2026-11.org.example:v", LUN: 26, User: "chap", Secret: "pa55w0rd12-long", Initiator: "iqn.2026-11.org.example:m"}
 	if err := m.SetISCSIBoot(t.Context(), open{}, n, target); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("a BMC that is no iLO: %v", err)
 	}
@@ -50,10 +50,10 @@ func TestILOTellsFirmwareItsTarget(t *testing.T) {
 		}
 	}
 	if is := computer.next; is == nil || is.Initiator != target.Initiator || len(is.Targets) != 1 || is.CHAP == nil || *is.CHAP != (CHAP{Name: "chap", Secret: "pa55w0rd12-long"}) ||
-		is.Targets[0] != (ISCSITarget{Name: target.IQN, Portal: netip.MustParseAddrPort("192.0.2.10:3261"), LUN: 2}) {
+		is.Targets[0] != (ISCSITarget{Name: target.IQN, Portal: netip.MustParseAddrPort("192.0.2.10:3261"), LUN: 26}) {
 		t.Fatalf("the next start has %+v", computer.next)
 	}
-	if text := ask(b, "GET", initiatorSettingsPath, "").Body.String(); strings.Contains(text, target.Secret) || !strings.Contains(text, target.IQN) {
+	if text := ask(b, "GET", initiatorSettingsPath, "").Body.String(); strings.Contains(text, target.Secret) || !strings.Contains(text, target.IQN) || !strings.Contains(text, `"iSCSILUN":"1A"`) {
 		t.Errorf("the settings show %s", text)
 	}
 	if text := ask(b, "GET", initiatorPath, "").Body.String(); strings.Contains(text, target.IQN) {

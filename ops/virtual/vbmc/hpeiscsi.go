@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // An iLO's iSCSI initiator is a resource of the BIOS, and what is set waits in its settings for the next start. There is an attempt for
@@ -41,7 +42,7 @@ func attemptOf(boot ISCSIBoot) *attempt {
 	a := &attempt{name: nicBoot, nic: nicBoot, connection: disconnected, lun: "0", address: noAddress, ipType: ipv4, method: hpeNoCHAP, chapType: hpeOneWay, instance: 1, port: iscsiPort}
 	if len(boot.Targets) > 0 {
 		t := boot.Targets[0]
-		a.connection, a.target, a.lun = connected, t.Name, strconv.Itoa(int(t.LUN))
+		a.connection, a.target, a.lun = connected, t.Name, strings.ToUpper(strconv.FormatUint(uint64(t.LUN), 16))
 		a.address, a.port = t.Portal.Addr().String(), int(t.Portal.Port())
 		if t.Portal.Addr().Is6() {
 			a.ipType = ipv6
@@ -96,7 +97,7 @@ func (a *attempt) boot(initiator string) (boot ISCSIBoot, e *refusal) {
 		return boot, nil
 	}
 	address, err := netip.ParseAddr(a.address)
-	lun, unread := strconv.ParseUint(a.lun, 10, 16)
+	lun, unread := strconv.ParseUint(a.lun, 16, 16) // as this firmware reads it
 	switch {
 	case a.byDHCP:
 		return boot, bad("iSCSITargetInfoViaDHCP", "is false: this firmware is told its target")
@@ -107,7 +108,7 @@ func (a *attempt) boot(initiator string) (boot ISCSIBoot, e *refusal) {
 	case address.Is6() != (a.ipType == ipv6):
 		return boot, bad("iSCSITargetIpAddress", "is of another kind than iSCSIIpAddressType says, which is "+a.ipType)
 	case unread != nil:
-		return boot, bad("iSCSILUN", "is no number from 0 to 65535")
+		return boot, bad("iSCSILUN", "is no number from 0 to FFFF")
 	case a.port < 1 || a.port > 65535:
 		return boot, bad("iSCSITargetTcpPort", "is no port")
 	case a.method == hpeCHAP && (a.user == "" || a.secret == ""):

@@ -79,6 +79,20 @@ func TestISCSITargetInHPEsWords(t *testing.T) {
 	}
 }
 
+// A LUN is hexadecimal there, and may have more numbers of SAM-2 behind the first.
+func TestLUNs(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "1": 1, "0001": 1, "1A": 26, "1a": 26, "FFFF": 65535, "001A-0000-0000-0000": 26, "1-0": 1, "1-1": -1, "10000": -1, "": -1, "x": -1} {
+		if got := lunOf(text); got != want {
+			t.Errorf("%q is LUN %d, want %d", text, got, want)
+		}
+	}
+	for _, lun := range []int{0, 9, 10, 26, 65535} {
+		if got := lunOf(lunText(lun)); got != lun {
+			t.Errorf("LUN %d is written %q, and read as %d", lun, lunText(lun), got)
+		}
+	}
+}
+
 func TestISCSIIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(*double)

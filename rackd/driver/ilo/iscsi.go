@@ -53,11 +53,7 @@ func (s source) on() bool {
 
 // target is what the attempt boots from.
 func (s source) target(initiator string) driver.ISCSITarget {
-	lun, err := strconv.Atoi(s.LUN)
-	if err != nil {
-		lun = -1
-	}
-	t := driver.ISCSITarget{Host: s.TargetAddress, Port: s.TargetPort, IQN: s.TargetName, LUN: lun, Initiator: initiator}
+	t := driver.ISCSITarget{Host: s.TargetAddress, Port: s.TargetPort, IQN: s.TargetName, LUN: lunOf(s.LUN), Initiator: initiator}
 	chap := strings.EqualFold(s.Authentication, "Chap") || strings.EqualFold(s.Authentication, "MutualChap")
 	if chap {
 		t.User = s.User
@@ -66,6 +62,20 @@ func (s source) target(initiator string) driver.ISCSITarget {
 		t.TargetUser = s.TargetUser
 	}
 	return t
+}
+
+// lunText is a LUN as the firmware reads it: up to four numbers of SAM-2 with dashes between, in hexadecimal. Proliantutils writes the
+// decimal number.
+func lunText(lun int) string { return strings.ToUpper(strconv.FormatInt(int64(lun), 16)) }
+
+// lunOf is the LUN of such a text, of which the first number counts; -1 for one that has others, or is none.
+func lunOf(text string) int {
+	first, rest, _ := strings.Cut(text, "-")
+	lun, err := strconv.ParseUint(first, 16, 16)
+	if err != nil || strings.Trim(rest, "0-") != "" {
+		return -1
+	}
+	return int(lun)
 }
 
 // initiator is the machine's software initiator.
@@ -236,7 +246,7 @@ func (m Management) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Do
 		sources := []any{}
 		for at, nic := range i.nics {
 			s := map[string]any{"iSCSIAttemptName": nic, "iSCSINicSource": nic, "iSCSIAttemptInstance": at + 1, "iSCSITargetName": target.IQN,
-				"iSCSILUN": strconv.Itoa(target.LUN), "iSCSITargetIpAddress": target.Host, "iSCSITargetTcpPort": target.Port,
+				"iSCSILUN": lunText(target.LUN), "iSCSITargetIpAddress": target.Host, "iSCSITargetTcpPort": target.Port,
 				"iSCSITargetInfoViaDHCP": false, "iSCSIConnection": "Enabled", "iSCSIAuthenticationMethod": "None"}
 			if target.User != "" {
 				s["iSCSIAuthenticationMethod"], s["iSCSIChapUsername"], s["iSCSIChapSecret"] = "Chap", target.User, target.Secret
