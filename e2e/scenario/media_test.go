@@ -83,8 +83,8 @@ func byMediumWith(ctx context.Context, t *testing.T, name, boot string, data map
 	return id
 }
 
-// A machine goes from nothing to its instance by a medium of rackd's, without DHCP. So it goes into a rescue and back: make test has that of
-// UEFI here, and that of BIOS in TestRescue.
+// A machine goes from nothing to its instance by a medium of rackd's, without DHCP. So it goes into a rescue and back. Make test has
+// that of UEFI here, and that of BIOS in TestRescue.
 func TestDeployByVirtualMedia(t *testing.T) {
 	const name = "uefi-0"
 	ctx := limit(t, 12*time.Minute)

@@ -104,6 +104,7 @@ var ends = map[string]end{
 	"central/api/node_console.go consoleLog tries again":           {"heldWithin", "the answer, 503"},
 	"central/console/viewer.go insist tries again":                 {"openedWithin, or ViewerSilent once it is open", "the session's notes, and the reason of its end"},
 	"central/console/session.go show tries again":                  {"silentFor", "the session's notes, and the reason of its end"},
+	"rackd/conductor/deletednode.go takeBack tries again":          {"deletedWithin", "nothing is to be seen: the work was ended by another"},
 	"rackd/conductor/flow/leave.go offForGood tries again":         {"lateOn", "last_error of the work"},
 	"rackd/conductor/flow/adjust.go shows tries again":             {"showsWithin", "last_error of the request"},
 	"central/sites/consoles.go keepConsoles tries again":           {"none: again each consolesEvery; rackds keep logs in memory meanwhile", "log of central and of rackds"},

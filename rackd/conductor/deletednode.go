@@ -9,7 +9,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A node's document and its work go one after the other when the node is deleted. Work that goes alone does so because another has ended it.
+// A node's document and its work go one after the other when the node is deleted. Work that goes alone was ended by another.
 const (
 	deletedWithin = 10 * time.Second
 	deletedLook   = 250 * time.Millisecond

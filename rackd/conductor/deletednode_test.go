@@ -12,8 +12,9 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// An operator deletes a node in maintenance while its flow waits in the ramdisk. The rackd that has the flow takes the ramdisk's boot back,
-// and with it the medium. It leaves the machine's power alone. Work that goes without its node, and a flow that has booted nothing, change nothing.
+// An operator deletes a node in maintenance while its flow waits in the ramdisk. The rackd that has the flow takes the ramdisk's boot
+// back, and with it the medium. It leaves the machine's power alone. Nothing is done where work goes without its node, or where a flow
+// has booted nothing.
 func TestANodeThatIsDeletedInTheMiddleOfItsFlow(t *testing.T) {
 	for name, c := range map[string]struct {
 		boots, deleted, again bool

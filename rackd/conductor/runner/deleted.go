@@ -13,8 +13,8 @@ import (
 	"github.com/ironyard/ironyard/rackd/driver"
 )
 
-// A node may be deleted in maintenance while its flow waits. Nothing ends that flow: its work is gone. What it has made ready on the machine
-// is taken back all the same.
+// A node may be deleted in maintenance while its flow waits. Nothing ends that flow: its work is gone. What it has made ready on the
+// machine is taken back all the same.
 
 // Forget ends Run, which writes nothing more, for the bus has no such work.
 func (r *Runner) Forget() {
