@@ -26,15 +26,22 @@ func (i images) PrepareDisk(ctx context.Context, src driver.ImageSource) (driver
 	if err != nil {
 		return driver.DiskImage{}, i.judged(ctx, err)
 	}
-	if e.ID == want.Given && format != diskformat.Raw {
-		format = "" // it was judged when it was first given, and may be converted
+	compression := src.Compression
+	if e.ID == want.Given && format != diskformat.Raw { // it was judged when it was first given, and may be converted or unpacked
+		format = ""
+		if src.Seekable {
+			compression = ""
+		}
 	}
-	img, err := diskimage.Prepare(ctx, i.cache, e, format, src.Compression)
+	img, err := diskimage.Prepare(ctx, i.cache, e, format, compression)
+	if err == nil && src.Seekable {
+		img, err = diskimage.Seekable(ctx, i.cache, img)
+	}
 	if err != nil {
 		return driver.DiskImage{}, i.judged(ctx, err)
 	}
 	return driver.DiskImage{URLs: i.urls(img.ID, src.Machine), HashAlgo: img.HashAlgo, HashValue: img.HashValue, Format: img.Format,
-		Compression: img.Compression, Converted: img.Converted, Receipt: i.codes.receipt(src, img.ID)}, nil
+		Compression: img.Compression, Converted: img.Converted, Unpacked: img.Unpacked, Receipt: i.codes.receipt(src, img.ID)}, nil
 }
 
 const receiptPurpose = "image receipt"

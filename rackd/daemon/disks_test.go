@@ -83,6 +83,67 @@ func TestAnImageIsGivenByItsReceipt(t *testing.T) {
 	}
 }
 
+// A qcow2 file within a compression is unpacked for a writer that reads it out of order, and for no other. A rackd that takes the work over
+// gives the unpacked file, whatever was declared of the source.
+func TestAnUnpackedImageIsGivenByItsReceipt(t *testing.T) {
+	dir := t.TempDir()
+	q := filepath.Join(dir, "q")
+	if text, err := exec.Command("qemu-img", "create", "-f", "qcow2", q, "4M").CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img (Debian package qemu-utils): %v: %s", err, text)
+	}
+	if text, err := exec.Command("gzip", "-k", q).CombinedOutput(); err != nil {
+		t.Fatalf("gzip: %v: %s", err, text)
+	}
+	plain, err := os.ReadFile(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := os.ReadFile(q + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := seal.NewKeyring("rack-a", key)
+	rack := func() images {
+		cache, err := imagecache.Open(imagecache.Config{Dir: t.TempDir(), AllowedDirs: []string{dir}, Client: http.DefaultClient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return images{cache: cache, bases: []string{"http://rack"}, codes: imageCodes{groups, "rack-a"}, neighbours: func() []bus.Member { return nil }}
+	}
+	first := rack()
+	src := driver.ImageSource{URL: "file://" + q + ".gz", HashAlgo: "sha256", HashValue: fmt.Sprintf("%x", sha256.Sum256(packed)), Format: "qcow2", Compression: "gzip"}
+	for seekable, want := range map[bool]driver.DiskImage{
+		false: {HashValue: src.HashValue, Compression: "gzip"},
+		true:  {HashValue: fmt.Sprintf("%x", sha256.Sum256(plain)), Unpacked: "gzip"},
+	} {
+		src.Seekable = seekable
+		got, err := first.PrepareDisk(t.Context(), src)
+		if err != nil || got.Format != "qcow2" || got.HashValue != want.HashValue || got.Compression != want.Compression || got.Unpacked != want.Unpacked {
+			t.Errorf("seekable %v: %+v, %v", seekable, got, err)
+		}
+	}
+	src.Seekable = true
+	got, err := first.PrepareDisk(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := rack()
+	if _, err := second.cache.Ensure(t.Context(), imagecache.Source{URL: "file://" + q, HashAlgo: got.HashAlgo, HashValue: got.HashValue}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(q + ".gz"); err != nil {
+		t.Fatal(err)
+	}
+	src.Given = got.Receipt
+	if again, err := second.PrepareDisk(t.Context(), src); err != nil || again.ID() != got.ID() || again.Compression != "" {
+		t.Errorf("taken over: %+v, %v", again, err)
+	}
+}
+
 // mirrored writes a file of a cache to a folder.
 func mirrored(t *testing.T, dir string, f *os.File) string {
 	t.Helper()

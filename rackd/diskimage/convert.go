@@ -58,7 +58,7 @@ func (c converter) source() string {
 func (c converter) Way() string { return c.from.Format + "-qcow2" }
 
 // Need implements imagecache.Maker.
-func (c converter) Need(ctx context.Context, in *os.File) (int64, error) {
+func (c converter) Need(ctx context.Context, in *os.File, _ int64) (int64, error) {
 	if c.from.Format == diskformat.VMDK { // of a file that was cut off it reads zeros, and its other drivers refuse such
 		if _, err := c.run(ctx, 0, []*os.File{in}, "check", "--image-opts", c.source()); err != nil {
 			return 0, err

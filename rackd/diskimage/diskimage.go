@@ -1,5 +1,5 @@
 // Package diskimage tells what an image in the rack's cache is before any machine is touched, and converts once what the
-// agents in the ramdisks do not read.
+// agents in the ramdisks do not read. It unpacks once what rackd itself reads out of order.
 //
 // It may import protocol and rackd/imagecache. Invariants: an image that refers to other files is refused before any
 // program reads it. The program that converts is told the format and reads that one file. It has bounds for memory,
@@ -15,11 +15,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-	"github.com/therootcompany/xz"
-
 	"github.com/ironyard/ironyard/protocol/diskformat"
-	"github.com/ironyard/ironyard/protocol/gzipfile"
 	"github.com/ironyard/ironyard/rackd/imagecache"
 )
 
@@ -31,8 +27,9 @@ type Image struct {
 	imagecache.Entry
 	Format      string // raw or qcow2
 	Compression string // "", gzip, zstd or xz
-	// Converted is the format that it was converted from; empty: it is as its source has it.
-	Converted string
+	// Converted is the format that it was converted from, and Unpacked the compression that it was within; empty: it is as its source
+	// has it.
+	Converted, Unpacked string
 }
 
 // None is the declaration that an image is not compressed.
@@ -129,33 +126,15 @@ func head(f *os.File) ([]byte, error) {
 	return h[:n], err
 }
 
-// Of compressed files: the memory that one may ask for, in bytes, as agents have it.
-const (
-	maxWindow     = 128 << 20
-	maxDictionary = 64 << 20
-)
-
 // inside reads the beginning of what a compressed file holds, and no more: what it unpacks to is bounded by each machine's disk.
 func inside(f *os.File, packed string) (diskformat.Info, error) {
-	var r io.Reader
-	var err error
-	in := io.NewSectionReader(f, 0, 1<<62)
-	switch packed {
-	case diskformat.Gzip:
-		r, err = gzipfile.NewReader(in)
-	case diskformat.Zstd:
-		var z *zstd.Decoder
-		if z, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)); err == nil {
-			defer z.Close()
-			r = z
-		}
-	case diskformat.XZ:
-		r, err = xz.NewReader(in, maxDictionary)
-	default:
-		return diskformat.Info{}, fmt.Errorf("%w: it is compressed as %s; give gzip, zstd, xz or an image that is not compressed", ErrRefused, packed)
+	r, err := unpacking(io.NewSectionReader(f, 0, 1<<62), packed)
+	if errors.Is(err, ErrRefused) {
+		return diskformat.Info{}, err
 	}
 	var h []byte
 	if err == nil {
+		defer r.Close()
 		h, err = io.ReadAll(io.LimitReader(r, diskformat.HeadLen))
 	}
 	if err != nil {

@@ -325,6 +325,8 @@ type ImageSource struct {
 	Machine string
 	// Given is the receipt of the image that the work has had from this source before, on this rackd or another.
 	Given string
+	// Seekable: a qcow2 file within a compression is unpacked once, for a writer that reads it out of order.
+	Seekable bool
 }
 
 // NotCompressed is the declaration that an image is stored as it is.
@@ -340,8 +342,9 @@ type DiskImage struct {
 	HashAlgo, HashValue string // of the file
 	Format              string // raw or qcow2
 	Compression         string // "", gzip, zstd or xz
-	// Converted is the format that the image was converted from; empty: it is as its source has it.
-	Converted string
+	// Converted is the format that the image was converted from, and Unpacked the compression that it was within; empty: it is as its
+	// source has it.
+	Converted, Unpacked string
 	// Receipt says that this image was given for the source. A rackd of the group takes it as ImageSource.Given.
 	Receipt string
 }

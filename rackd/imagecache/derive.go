@@ -24,8 +24,9 @@ const mostMaking = 4
 type Maker interface {
 	// Way names what is made: of one image in one way comes one content.
 	Way() string
-	// Need returns a bound of the size of what Make will write, in bytes.
-	Need(ctx context.Context, in *os.File) (int64, error)
+	// Need returns a bound of the size of what Make will write, in bytes. The cache holds room bytes at most: one more says that it is
+	// too large, whatever it would be.
+	Need(ctx context.Context, in *os.File, room int64) (int64, error)
 	// Make writes at most that many bytes to out.
 	Make(ctx context.Context, in, out *os.File, most int64) error
 }
@@ -77,7 +78,7 @@ func (c *Cache) Derive(ctx context.Context, from Entry, m Maker) (Entry, error) 
 
 // make has m write a file, and takes it into the folder under its checksum, which f is told.
 func (c *Cache) make(ctx context.Context, f *flight, in *os.File, m Maker) (size int64, err error) {
-	need, err := m.Need(ctx, in)
+	need, err := m.Need(ctx, in, c.bound())
 	if err != nil {
 		return 0, err
 	}

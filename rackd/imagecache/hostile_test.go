@@ -13,8 +13,8 @@ type maker struct {
 	then  func() error
 }
 
-func (maker) Way() string                                     { return "test" }
-func (m maker) Need(context.Context, *os.File) (int64, error) { return int64(m.bytes), nil }
+func (maker) Way() string                                            { return "test" }
+func (m maker) Need(context.Context, *os.File, int64) (int64, error) { return int64(m.bytes), nil }
 func (m maker) Make(_ context.Context, _, out *os.File, _ int64) error {
 	if _, err := out.Write(make([]byte, m.bytes)); err != nil {
 		return err

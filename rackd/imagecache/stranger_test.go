@@ -14,8 +14,8 @@ import (
 // counted makes images, and counts how many are made at once.
 type counted struct{ now, most atomic.Int64 }
 
-func (*counted) Way() string                                   { return "x" }
-func (*counted) Need(context.Context, *os.File) (int64, error) { return 10, nil }
+func (*counted) Way() string                                          { return "x" }
+func (*counted) Need(context.Context, *os.File, int64) (int64, error) { return 10, nil }
 func (m *counted) Make(_ context.Context, _, out *os.File, _ int64) error {
 	n := m.now.Add(1)
 	defer m.now.Add(-1)

@@ -231,6 +231,9 @@ func (*Plays) CanWrite(_ driver.DiskImage, partition bool) error {
 	return nil
 }
 
+// Seeks implements direct.Writer: a playbook loads the file as its source has it.
+func (*Plays) Seeks() bool { return false }
+
 // closing is how long Close waits for the playbooks that it has killed.
 const closing = time.Second
 

@@ -91,6 +91,7 @@ func TestTheAgentIsToldOfChangedVolumes(t *testing.T) {
 type noting struct{ info *agentapi.ImageInfo }
 
 func (n *noting) CanWrite(driver.DiskImage, bool) error { return nil }
+func (n *noting) Seeks() bool                           { return false }
 
 func (n *noting) WriteImage(_ context.Context, _ *driver.Task, o Order) (agentapi.PrepareImageResult, driver.Outcome, error) {
 	*n.info = o.Info(driver.DiskImage{})

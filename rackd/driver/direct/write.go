@@ -27,6 +27,7 @@ const (
 func (i Interface) prepare(ctx context.Context, t *driver.Task, img image) (driver.DiskImage, error) {
 	src := img.source
 	src.Given, src.Machine = t.Facts[factReceipt], t.Agent.Host()
+	src.Seekable = i.by != nil && i.by.Seeks()
 	served, err := t.Images.PrepareDisk(ctx, src)
 	if err != nil {
 		return served, fmt.Errorf("node %s: get the image into the rack's cache: %w", t.Node.Label(), err)
@@ -58,6 +59,9 @@ func (i Interface) fetchImage(ctx context.Context, t *driver.Task) (driver.Outco
 	said := "in the rack's cache, verified"
 	if served.Converted != "" {
 		said = fmt.Sprintf("in the rack's cache, verified, converted from %s to %s", served.Converted, served.Format)
+	}
+	if served.Unpacked != "" {
+		said = fmt.Sprintf("in the rack's cache, verified, unpacked from %s", served.Unpacked)
 	}
 	t.Record.Phase("image", said)
 	return driver.Done(), nil

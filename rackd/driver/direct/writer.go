@@ -23,6 +23,8 @@ type Writer interface {
 	// CanWrite refuses an image that cannot be written in this way, with the reason. Empty fields are not known yet. A partition image
 	// holds a file system and no disk.
 	CanWrite(i driver.DiskImage, partition bool) error
+	// Seeks reports whether a qcow2 file is read out of order here. If so, the rack's cache gives it without a compression around it.
+	Seeks() bool
 	// WriteImage brings the write forward. It is the run of a step that may be re-attached, so the step's handle is its own.
 	WriteImage(ctx context.Context, t *driver.Task, o Order) (agentapi.PrepareImageResult, driver.Outcome, error)
 }

@@ -16,13 +16,11 @@ package iscsideploy
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
-	"github.com/ironyard/ironyard/protocol/diskformat"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 )
@@ -116,13 +114,11 @@ func (w *Writer) close(work string, t *transfer) {
 
 var _ direct.Writer = (*Writer)(nil)
 
-// CanWrite implements direct.Writer.
-func (*Writer) CanWrite(i driver.DiskImage, _ bool) error {
-	if i.Format == diskformat.QCOW2 && i.Compression != "" {
-		return fmt.Errorf("the image is a qcow2 file within %s, which the deploy interface iscsi cannot read out of order: give a qcow2 file, whose clusters may be compressed, or use deploy_interface direct", i.Compression)
-	}
-	return nil
-}
+// CanWrite implements direct.Writer. What the cache gives can be written.
+func (*Writer) CanWrite(driver.DiskImage, bool) error { return nil }
+
+// Seeks implements direct.Writer: a qcow2 file is read by its table.
+func (*Writer) Seeks() bool { return true }
 
 // WriteImage implements direct.Writer.
 func (w *Writer) WriteImage(ctx context.Context, t *driver.Task, order direct.Order) (agentapi.PrepareImageResult, driver.Outcome, error) {

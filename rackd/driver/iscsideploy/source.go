@@ -46,6 +46,9 @@ func openSource(f *os.File, i driver.DiskImage) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if i.Format == diskformat.QCOW2 && i.Compression != "" {
+		return nil, fmt.Errorf("the image is a qcow2 file within %s, and this rackd's cache has not unpacked it: %w", i.Compression, driver.ErrInvalid)
+	}
 	if i.Format == diskformat.QCOW2 {
 		return openQcow2(f, i)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/direct"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
@@ -352,29 +353,40 @@ func errText(err error) string { return err.Error() }
 // judged is a cache that tells by the content what an image is.
 type judged struct {
 	cache
-	is driver.DiskImage
+	is    driver.DiskImage
+	asked *driver.ImageSource
 }
 
-func (j judged) PrepareDisk(context.Context, driver.ImageSource) (driver.DiskImage, error) {
+func (j judged) PrepareDisk(_ context.Context, src driver.ImageSource) (driver.DiskImage, error) {
+	*j.asked = src
 	return j.is, nil
 }
 
-// An image whose format is not declared is judged before the machine is touched.
-func TestContentIsJudgedFirst(t *testing.T) {
+// The rack's cache is told that a qcow2 file is read out of order here. A file that it has not unpacked all the same is refused before the
+// machine is touched.
+func TestAPackedQcow2FileIsUnpackedByTheCache(t *testing.T) {
 	r := drivertest.NewRig()
 	r.Node.InstanceInfo = map[string]any{"image_source": "http://i/os.img", "image_checksum": strings.Repeat("ab", 32)}
-	fetch := New(direct.New(direct.Settings{}), NewWriter(Settings{})).DeploySteps(r.Node)[0]
-	for name, c := range map[string]struct {
-		is      driver.DiskImage
-		refused bool
-	}{"raw in xz": {driver.DiskImage{Format: "raw", Compression: "xz"}, false}, "qcow2": {driver.DiskImage{Format: "qcow2"}, false},
-		"qcow2 in xz": {driver.DiskImage{Format: "qcow2", Compression: "xz"}, true}} {
+	var asked driver.ImageSource
+	for name, i := range map[string]interface {
+		DeploySteps(*node.Document) []driver.Step
+	}{"iscsi": New(direct.New(direct.Settings{}), NewWriter(Settings{})), "direct": direct.New(direct.Settings{})} {
 		task := r.Task(networkboot.IPXE())
-		task.Images = judged{is: c.is}
-		_, err := fetch.Run(t.Context(), task)
-		if (err != nil) != c.refused || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "use deploy_interface direct")) {
-			t.Errorf("%s: %v", name, err)
+		task.Images = judged{is: driver.DiskImage{Format: "qcow2", Unpacked: "xz"}, asked: &asked}
+		if _, err := i.DeploySteps(r.Node)[0].Run(t.Context(), task); err != nil || asked.Seekable != (name == "iscsi") {
+			t.Errorf("%s: seekable %v, %v", name, asked.Seekable, err)
 		}
+	}
+	if said := strings.Join(r.Phases, "\n"); !strings.Contains(said, "unpacked from xz") {
+		t.Errorf("phases %q", said)
+	}
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := openSource(f, driver.DiskImage{Format: "qcow2", Compression: "xz"}); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "a qcow2 file within xz") {
+		t.Errorf("not unpacked: %v", err)
 	}
 }
 
@@ -389,7 +401,7 @@ func TestValidate(t *testing.T) {
 		"raw":               {map[string]any{"image_source": "http://i/os.raw"}, ""},
 		"qcow2":             {map[string]any{"image_source": "http://i/os", "image_disk_format": "qcow2", "image_compression": "none"}, ""},
 		"what is not said":  {map[string]any{"image_source": "http://i/os.qcow2.gz"}, ""},
-		"packed qcow2":      {map[string]any{"image_source": "http://i/os", "image_disk_format": "qcow2", "image_compression": "gz"}, "within gzip"},
+		"packed qcow2":      {map[string]any{"image_source": "http://i/os", "image_disk_format": "qcow2", "image_compression": "gz"}, ""},
 		"a partition image": {map[string]any{"image_source": "http://i/os", "image_type": "partition", "root_gb": 1}, ""},
 		"one without root":  {map[string]any{"image_source": "http://i/os", "image_type": "partition"}, "instance_info.root_gb"},
 		"none":              {nil, "no image_source"},
