@@ -26,8 +26,8 @@ type Disk struct {
 	size   int64
 	sector int64
 	block  bool
-	// window is what was written since the last time writeback was started.
-	window struct{ start, end, prevStart, prevEnd int64 }
+	// window is where was written since the last time writeback was started, and how many bytes: zeros that the disk makes leave gaps.
+	window struct{ start, end, bytes, prevStart, prevEnd int64 }
 	// failed is the first error of a write. The kernel tells of a failed writeback once, so
 	// what is told here must not be forgotten.
 	failed  error
@@ -131,17 +131,17 @@ func (d *Disk) write(p []byte, off int64) (int, error) {
 // writeback, which Flush would not be told any more, is returned.
 func (d *Disk) paced(from, to int64) error {
 	w := &d.window
-	if from != w.end {
-		w.start = from
+	if from < w.end || w.bytes == 0 {
+		w.start, w.bytes = from, 0
 	}
-	w.end = to
-	if w.end-w.start < writebackWindow {
+	w.end, w.bytes = to, w.bytes+to-from
+	if w.bytes < writebackWindow {
 		return nil
 	}
 	fd := int(d.f.Fd())
 	start, n := w.start, w.end-w.start
 	prevStart, prev := w.prevStart, w.prevEnd-w.prevStart
-	w.prevStart, w.prevEnd, w.start = w.start, w.end, w.end
+	w.prevStart, w.prevEnd, w.bytes = w.start, w.end, 0
 	err := unix.SyncFileRange(fd, start, n, unix.SYNC_FILE_RANGE_WRITE)
 	if prev > 0 {
 		err = errors.Join(err, unix.SyncFileRange(fd, prevStart, prev,
