@@ -252,6 +252,9 @@ func (d *Disk) writeZeros(ctx context.Context, off, n int64) error {
 }
 
 // Flush returns when what was written is on the medium.
-func (d *Disk) Flush(ctx context.Context) error {
-	return d.start("synchronize cache", [16]byte{0x35}, nil, nil).Wait(ctx)
+func (d *Disk) Flush(ctx context.Context) error { return d.BeginFlush().Wait(ctx) }
+
+// BeginFlush begins to bring to the medium what was written and waited for. Writes may go on meanwhile.
+func (d *Disk) BeginFlush() *Pending {
+	return d.start("synchronize cache", [16]byte{0x35}, nil, nil)
 }

@@ -20,6 +20,8 @@ const (
 	zeroDepth = 4
 	// zeroRun is how many zeros, in bytes, are noted before they are made.
 	zeroRun = 32 << 20
+	// flushEvery is after how much of the image, in bytes, the disk is asked to bring to the medium what it has taken.
+	flushEvery = 64 << 20
 )
 
 // transfer is one image on its way. It belongs to the step's goroutine, or to the timer that ends it.
@@ -51,6 +53,9 @@ type transfer struct {
 	begun   time.Time
 	saved   time.Time // when the progress was last flushed and kept
 	flushs  int64     // how far it was then
+	// flushing runs beside the writes; nil: none. It was begun when asked bytes of the image were read.
+	flushing *iscsi.Pending
+	asked    int64
 
 	samples samples
 	read    bool // the image has been read to its end, and all of it was sent
@@ -162,6 +167,9 @@ func (t *transfer) piece(ctx context.Context) error {
 	if err != nil {
 		return t.judged(err)
 	}
+	if err := t.paced(ctx); err != nil {
+		return err
+	}
 	off, size := t.off, max(int64(n), zero)
 	if off+size > t.room && t.partition {
 		return fmt.Errorf("give a larger root_gb: Root partition is too small for requested image. Image virtual size: more than %d MB, Root size: %d MB", t.room>>20, t.room>>20)
@@ -235,8 +243,35 @@ func (t *transfer) settled(ctx context.Context, s *slot) error {
 	return nil
 }
 
+// paced has the medium work while the image is sent: what a target keeps in memory would wait for the end, and be written alone then. It
+// waits for the flush before, so that no target keeps much.
+func (t *transfer) paced(ctx context.Context) error {
+	if t.off-max(t.asked, t.resume) < flushEvery {
+		return nil
+	}
+	if err := t.flushed(ctx); err != nil {
+		return err
+	}
+	t.asked, t.flushing = t.off, t.disk.BeginFlush()
+	return nil
+}
+
+// flushed waits for the flush that runs, if there is one.
+func (t *transfer) flushed(ctx context.Context) error {
+	if t.flushing == nil {
+		return nil
+	}
+	on := t.flushing
+	t.flushing = nil
+	if err := on.Wait(ctx); err != nil {
+		return fmt.Errorf("flushing disk %s: %w", t.device, err)
+	}
+	return nil
+}
+
 // drain waits until all that was sent is written.
 func (t *transfer) drain(ctx context.Context) (err error) {
+	err = t.flushed(ctx)
 	for i := range t.ring {
 		err = errors.Join(err, t.settled(ctx, &t.ring[i]))
 	}
