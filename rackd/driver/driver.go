@@ -144,7 +144,7 @@ type Accounted interface {
 
 // ByPorts is implemented by power interfaces that find a machine by the addresses of its node's ports. Nodes with the same driver_info
 // are of several machines then.
-type ByPorts interface{ ByPorts() }
+type ByPorts interface{ ByPorts() bool }
 
 // BootDevice of Ironic's list: pxe, disk, cdrom, bios, safe, wanboot, iscsiboot, floppy, uefihttp.
 type BootDevice string

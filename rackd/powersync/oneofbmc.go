@@ -25,7 +25,7 @@ const oldAfter = 3
 func (s *Sync) sight(n *node.Document, hw *driver.Hardware) {
 	power := hw.Power()
 	account, is := power.(driver.Accounted)
-	if _, byPorts := power.(driver.ByPorts); byPorts || !is || account.Account(n) == "" {
+	if b, may := power.(driver.ByPorts); may && b.ByPorts() || !is || account.Account(n) == "" {
 		return
 	}
 	way, now := n.Driver+" "+driver.WayToBMC(n), time.Now()

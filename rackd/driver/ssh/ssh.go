@@ -168,7 +168,7 @@ func (d *Driver) Validate(n *node.Document) error {
 }
 
 // ByPorts implements driver.ByPorts.
-func (*Driver) ByPorts() {}
+func (*Driver) ByPorts() bool { return true }
 
 // Account implements driver.Accounted.
 func (*Driver) Account(n *node.Document) string {
