@@ -5,17 +5,32 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/operator"
+	"github.com/ironyard/ironyard/ops/virtual/machine"
 	"github.com/ironyard/ironyard/ops/virtual/partitionimage"
 	"github.com/ironyard/ironyard/protocol/provision"
 )
 
-// pair is a boot and a deploy interface on a machine of the rack, and why it is refused; empty: it deploys.
-type pair struct{ machine, boot, deploy, refused string }
+// pair is a boot and a deploy interface on a machine of the rack, and why it is refused; empty: it deploys. The loader is that of rackds
+// which give machines of the interface pxe another one than iPXE; empty: iPXE, or what the boot interface has in its place.
+type pair struct{ machine, boot, deploy, refused, loader string }
+
+// byGRUB is the loader of rackds that give UEFI machines shim and GRUB. The cards of the BIOS machines are iPXE themselves, so that none
+// of them is given pxelinux.
+const byGRUB = "GRUB"
+
+// way is the boot interface for people, with the loader where there is one.
+func (p pair) way() string {
+	if p.loader == "" {
+		return p.boot
+	}
+	return p.boot + " by " + p.loader
+}
 
 // What an instance is that is no image of a whole disk. Each begins with the name of a deploy interface.
 const (
@@ -33,42 +48,35 @@ const (
 // pairs are those that firmware here can show. Firmware of http-0 alone is told URLs by its BMC: that of uefi-0 loads the same program by
 // PXE.
 func pairs() (list []pair) {
-	boots := map[string][]string{
-		"bios-0": {"ipxe", "pxe", "redfish-virtual-media", "http", "http-ipxe", "redfish-https"},
-		"uefi-0": {"ipxe", "pxe", "redfish-virtual-media", "http"},
-		"http-0": {"http", "http-ipxe", "redfish-https"},
+	boots := []pair{
+		{machine: "bios-0", boot: "ipxe"}, {machine: "bios-0", boot: "pxe"}, {machine: "bios-0", boot: "redfish-virtual-media"},
+		{machine: "bios-0", boot: "http"}, {machine: "bios-0", boot: "http-ipxe"}, {machine: "bios-0", boot: "redfish-https"},
+		{machine: "uefi-0", boot: "ipxe"}, {machine: "uefi-0", boot: "pxe"}, {machine: "uefi-0", boot: "pxe", loader: byGRUB},
+		{machine: "uefi-0", boot: "redfish-virtual-media"}, {machine: "uefi-0", boot: "http"},
+		{machine: "http-0", boot: "http"}, {machine: "http-0", boot: "http-ipxe"}, {machine: "http-0", boot: "redfish-https"},
 	}
-	for _, machine := range []string{"bios-0", "uefi-0", "http-0"} {
-		for _, boot := range boots[machine] {
-			for _, deploy := range []string{"direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage} {
-				list = append(list, onMachine(pair{machine: machine, boot: boot, deploy: deploy, refused: refusal(machine, boot, deploy)}))
-			}
-		}
+	list = each(boots, "direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage)
+	// An installer and a playbook deploy in ways of their own. What the others deploy by follows from the instance, or is the request's or
+	// another program's. With http a node may not even have the fields that name the playbook's ramdisk.
+	boots = []pair{
+		{machine: "bios-0", boot: "ipxe"}, {machine: "bios-0", boot: "pxe"}, {machine: "bios-0", boot: "redfish-virtual-media"},
+		{machine: "uefi-0", boot: "ipxe"}, {machine: "uefi-0", boot: "pxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"},
+		{machine: "http-0", boot: "http"}, {machine: "http-0", boot: "http-ipxe"}, {machine: "http-0", boot: "redfish-https"},
 	}
-	// Those that load no installer refuse it. The firmware's program of http has neither an SSH server nor Python, and takes no other.
-	for _, p := range []pair{{machine: "bios-0", boot: "ipxe"}, {machine: "uefi-0", boot: "ipxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"}} {
-		for _, p.deploy = range []string{byInstaller, byPlaybook} {
-			p.refused = refusal(p.machine, p.boot, p.deploy)
-			list = append(list, p)
-		}
-	}
-	for _, boot := range []string{"http", "http-ipxe", "redfish-https"} {
-		list = append(list, pair{machine: "http-0", boot: boot, deploy: byInstaller, refused: refusal("http-0", boot, byInstaller)})
-	}
-	// What these three deploy by follows from the instance, or is the request's or another program's.
-	for _, p := range []pair{{machine: "bios-0", boot: "ipxe"}, {machine: "uefi-0", boot: "ipxe"}} {
-		for _, p.deploy = range []string{"autodetect", autoFiles, "custom-agent", "noop"} {
-			list = append(list, p)
-		}
-	}
-	list = append(list, pair{machine: "http-0", boot: "http", deploy: autoFiles, refused: refusal("http-0", "http", autoFiles)})
-	for _, p := range []pair{{machine: "uefi-0", boot: "pxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"}, {machine: "http-0", boot: "http"}, {machine: "http-0", boot: "redfish-https"}} {
-		p.deploy = "noop"
-		list = append(list, p)
-	}
-	list = append(list, pair{machine: "uefi-0", boot: "redfish-virtual-media", deploy: "custom-agent"}, pair{machine: "http-0", boot: "http", deploy: "custom-agent"},
-		pair{machine: "uefi-0", boot: "redfish-virtual-media", deploy: "autodetect"})
+	list = append(list, each(boots, byInstaller, byPlaybook, "autodetect", autoFiles, "custom-agent", "noop")...)
+	list = slices.DeleteFunc(list, func(p pair) bool { return p.boot == "http" && p.deploy == byPlaybook })
 	return append(list, vendorPairs()...)
+}
+
+// each are the boots with each of the deploy interfaces, on machines that can show them.
+func each(boots []pair, deploys ...string) (list []pair) {
+	for _, p := range boots {
+		for _, p.deploy = range deploys {
+			p.refused = refusal(p.machine, p.boot, p.deploy)
+			list = append(list, onMachine(p))
+		}
+	}
+	return list
 }
 
 // onMachine is the pair on a machine that can show it: the BMC of uefi-0 gives its firmware no targets.
@@ -109,22 +117,37 @@ func (p pair) byFirmware() bool {
 // power cycle. make boot runs it.
 func TestEveryPairBoots(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
-		t.Skip("takes most of an hour: make boot runs it")
+		t.Skip("takes more than an hour: make boot runs it")
 	}
 	const line = "%-8s %-22s %-46s %s"
 	table := []string{fmt.Sprintf(line, "machine", "boot", "deploy", "from the request to the instance's words, or until people are let in")}
 	for _, p := range pairs() {
 		shown := func(deploy, result string) {
-			table = append(table, fmt.Sprintf(line, p.machine, p.boot, deploy, result))
+			table = append(table, fmt.Sprintf(line, p.machine, p.way(), deploy, result))
 			t.Log(table[len(table)-1])
 		}
-		t.Run(p.machine+"/"+p.boot+"/"+p.deploy, func(t *testing.T) {
+		t.Run(p.machine+"/"+p.way()+"/"+p.deploy, func(t *testing.T) {
 			result := "failed"
 			defer func() { shown(p.deploy, result) }()
 			result = p.run(limit(t, 10*time.Minute), t, shown)
 		})
 	}
 	fmt.Println(strings.Join(table, "\n"))
+}
+
+// loaded looks that shim and GRUB have loaded what they can: the ramdisk, and the kernel of an instance that is on no disk. Volumes, and
+// images of CDs, are iPXE's nevertheless.
+func (p pair) loaded(ctx context.Context, t *testing.T, id string, console *machine.SerialLog) {
+	t.Helper()
+	switch p.deploy {
+	case byVolume, byImage:
+	case byFiles:
+		if _, err := console.Wait(ctx, regexp.MustCompile(`Kernel command line: BOOT_IMAGE=/boot/own/\S+/kernel `)); err != nil {
+			t.Errorf("the kernel does not say that GRUB has loaded it: %v", err)
+		}
+	default:
+		saysOf(t, historyOf(ctx, t, id), map[string]bool{"tftp: shimx64.efi": true, "script: ramdisk, state wait call-back, by TFTP": true, "iPXE": false})
+	}
 }
 
 // instance gives the node what its instance is, and returns what that says on the console.
@@ -250,6 +273,9 @@ func (p pair) run(ctx context.Context, t *testing.T, shown func(deploy, result s
 		attachedBy(ctx, t, console)
 	case p.boot == iloHTTPS:
 		loadedByTLS(ctx, t, firmware)
+	}
+	if p.loader != "" {
+		p.loaded(ctx, t, id, firmware)
 	}
 	switch p.deploy {
 	case byInstaller:

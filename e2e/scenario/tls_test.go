@@ -34,7 +34,7 @@ func TestHTTPBootByTLS(t *testing.T) {
 	ctx := limit(t, 15*time.Minute)
 	o := theRack.Operator
 	authority, certificate, key := certificates(t)
-	withTLS(ctx, t, "--https-certificate", certificate, "--https-key", key)
+	withMore(ctx, t, "--https-certificate", certificate, "--https-key", key)
 	if err := theRack.Serving.Machines[name].EditVariables(func(s *uefivars.Store) error { return s.SetTLSAuthorities(uuid.New(), authority) }); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,8 @@ func TestHTTPBootByTLS(t *testing.T) {
 // fromURI is the line in which firmware says what it loads.
 var fromURI = regexp.MustCompile(`URI: \S+|Uri\(\S+\)`)
 
-// withTLS starts the rackds with more arguments until the test ends.
-func withTLS(ctx context.Context, t *testing.T, more ...string) {
+// withMore starts the rackds with more arguments until the test ends.
+func withMore(ctx context.Context, t *testing.T, more ...string) {
 	t.Helper()
 	restartAll(ctx, t, more...)
 	t.Cleanup(func() { restartAll(context.WithoutCancel(ctx), t) })
@@ -120,7 +120,7 @@ func TestVirtualMediaByTLS(t *testing.T) {
 	ctx := limit(t, 8*time.Minute)
 	o := theRack.Operator
 	_, certificate, key := certificates(t)
-	withTLS(ctx, t, "--https-certificate", certificate, "--https-key", key)
+	withMore(ctx, t, "--https-certificate", certificate, "--https-key", key)
 	id := toMedium(ctx, t, name, func(m *operator.Machine) { m.DriverInfo["ironyard_media_https"] = "verify" })
 	var mu sync.Mutex // of from, for the BMC asks from several goroutines
 	var from []string

@@ -3,9 +3,11 @@ package scenario
 import (
 	"context"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,27 +17,15 @@ import (
 	"github.com/ironyard/ironyard/ops/virtual/vbmc"
 )
 
-// vendorPairs are those of vendors' boot interfaces. The virtual BMC is that vendor's for the time of a row. What they share with the
-// standard's is shown there: here is what their drivers tell a BMC in words of its own, and one row of each kind of boot.
-func vendorPairs() (list []pair) {
-	for _, p := range []struct {
-		machine, boot string
-		deploys       []string
-	}{
-		{"uefi-0", "ilo-virtual-media", []string{"direct", "iscsi", byVolume, byFiles, byImage}},
-		{"uefi-0", "ilo-pxe", []string{"direct", byVolume}},
-		{"http-0", iloHTTPS, []string{"direct", "iscsi", byVolume, byFiles, byImage}},
-		{"uefi-0", "idrac-redfish-virtual-media", []string{"direct", byVolume, byFiles, byImage}},
-		{"bios-0", "ilo-virtual-media", []string{"direct", byVolume}},
-		{"bios-0", "ilo-pxe", []string{byVolume}},
-		{"bios-0", iloHTTPS, []string{"direct"}},
-		{"bios-0", "idrac-redfish-virtual-media", []string{"direct", byVolume}},
-	} {
-		for _, deploy := range p.deploys {
-			list = append(list, onMachine(pair{p.machine, p.boot, deploy, refusal(p.machine, p.boot, deploy)}))
-		}
-	}
-	return list
+// vendorPairs are those of vendors' boot interfaces. The virtual BMC is that vendor's for the time of a row. Partition images, and deploy
+// interfaces that tell a BMC nothing of their own, are shown with the standard's.
+func vendorPairs() []pair {
+	return each([]pair{
+		{machine: "uefi-0", boot: "ilo-virtual-media"}, {machine: "uefi-0", boot: "ilo-pxe"},
+		{machine: "http-0", boot: iloHTTPS}, {machine: "uefi-0", boot: "idrac-redfish-virtual-media"},
+		{machine: "bios-0", boot: "ilo-virtual-media"}, {machine: "bios-0", boot: "ilo-pxe"},
+		{machine: "bios-0", boot: iloHTTPS}, {machine: "bios-0", boot: "idrac-redfish-virtual-media"},
+	}, "direct", "iscsi", byVolume, byFiles, byImage)
 }
 
 // iloHTTPS is the boot interface of iLOs whose firmware loads by https alone.
@@ -51,8 +41,8 @@ var drivers = []struct {
 	{"idrac-", "idrac", vbmc.Dell},
 }
 
-// readied has the machine's BMC be that of the boot interface's vendor until the test ends. Firmware that loads by https alone trusts
-// rackds that have a certificate.
+// readied has the machine's BMC be that of the boot interface's vendor until the test ends. Rackds give the machine the loader
+// of the pair. Firmware that loads by https alone trusts rackds that have a certificate.
 func (p pair) readied(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, d := range drivers {
@@ -63,11 +53,14 @@ func (p pair) readied(ctx context.Context, t *testing.T) {
 			break
 		}
 	}
+	if p.loader != "" {
+		withMore(ctx, t, loaderArgs(ctx, t)...)
+	}
 	if p.boot != iloHTTPS || p.refused != "" {
 		return
 	}
 	authority, certificate, key := certificates(t)
-	withTLS(ctx, t, "--https-certificate", certificate, "--https-key", key)
+	withMore(ctx, t, "--https-certificate", certificate, "--https-key", key)
 	if err := theRack.Serving.Machines[p.machine].EditVariables(func(s *uefivars.Store) error { return s.SetTLSAuthorities(uuid.New(), authority) }); err != nil {
 		t.Fatal(err)
 	}
@@ -128,4 +121,39 @@ func detached(t *testing.T, name string) {
 	if err != nil || len(now.Attempts) > 0 {
 		t.Errorf("after the undeploy the firmware logs in with %+v, %s, %v", now, problem, err)
 	}
+}
+
+// The firmware of an iLO's machine shows a target its secret by CHAP, by each boot interface that has it log in, and the machine boots its
+// volume. With a wrong secret the deploy fails, and says what to look at. make boot runs it. The target is Linux's, as in
+// TestDeployFromVolumeByFirmware.
+func TestVolumeOfAnILOByCHAP(t *testing.T) {
+	if os.Getenv("IRONYARD_BOOT") == "" {
+		t.Skip("takes minutes: make boot runs it")
+	}
+	ctx := limit(t, 25*time.Minute)
+	store, portal, iqn := exported(ctx, t, "bios-0", false)
+	for _, boot := range []string{"ilo-pxe", "ilo-virtual-media"} {
+		t.Run(boot, func(t *testing.T) {
+			p := pair{machine: "bare-0", boot: boot}
+			p.readied(ctx, t)
+			id := enrolled(ctx, t, p.machine, func(m *operator.Machine) {
+				p.hardware(t, m)
+				m.Interfaces = map[string]string{"boot": boot}
+			})
+			properties := map[string]any{"target_portal": portal, "target_iqn": iqn, "auth_method": "CHAP", "auth_username": volumeUser, "auth_password": wrongSecret}
+			target := attached(ctx, t, id, properties)
+			if err := theRack.Operator.MakeAvailable(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			startedOnce(ctx, t, id, p.machine)
+			shutOut(ctx, t, id, portal, iqn)
+			call(ctx, t, "PATCH", "volume/targets/"+target, []map[string]any{{"op": "replace", "path": "/properties/auth_password", "value": volumeSecret}})
+			console := consoleFromNow(t, p.machine)
+			fromVolume(ctx, t, id, p.machine)
+			booted(ctx, t, console, iqn, portal, "")
+			undeployed(ctx, t, id)
+			detached(t, p.machine)
+		})
+	}
+	released(ctx, t, store, "bios-0")
 }

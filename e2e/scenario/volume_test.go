@@ -31,6 +31,7 @@ const (
 	volumeSecret = "twelve&more${x}"
 	targetUser   = "volume"
 	targetSecret = "its-own-secret"
+	wrongSecret  = "a wrong secret"
 )
 
 // volumeDisk is a copy of the test image, for a target to serve.
@@ -450,28 +451,13 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := netip.AddrPortFrom(good.Addr(), 1) // nothing listens there
-	properties := map[string]any{"target_portal": portal, "target_iqn": iqn, "auth_method": "CHAP", "auth_username": volumeUser, "auth_password": "a wrong secret"}
+	properties := map[string]any{"target_portal": portal, "target_iqn": iqn, "auth_method": "CHAP", "auth_username": volumeUser, "auth_password": wrongSecret}
 	target := attached(ctx, t, id, properties)
 	if err := o.MakeAvailable(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	startedOnce(ctx, t, id, name)
-	began := time.Now()
-	if err := o.Ask(ctx, id, "active", nil); err != nil {
-		t.Fatal(err)
-	}
-	n, err := o.Wait(ctx, id, provision.DeployFail)
-	if err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(began)
-	t.Logf("a wrong secret ends the deploy after %.0f s: %s", took.Seconds(), n.LastError)
-	for _, word := range []string{"the firmware did not log in to the iSCSI target", "its BMC says that it looks for a system", portal, iqn, initiatorIQN, "auth_password"} {
-		if !strings.Contains(n.LastError, word) || strings.Contains(n.LastError, "wrong secret") || strings.Contains(n.LastError, "The BMC says of the settings") {
-			t.Errorf("the error lacks %q, or tells the secret, or the firmware was not given the target", word)
-		}
-	}
-	switched(ctx, t, id, "power off") // a volume changes while its machine is off
+	shutOut(ctx, t, id, portal, iqn)
 	properties["target_portals"] = []any{dead.String(), portal}
 	properties["auth_password"], properties["target_lun"] = volumeSecret, 1
 	properties["mutual_auth_username"], properties["mutual_auth_password"] = targetUser, targetSecret
@@ -485,6 +471,28 @@ func TestDeployFromVolumeByFirmware(t *testing.T) {
 	booted(ctx, t, console, iqn, portal, targetUser)
 	undeployed(ctx, t, id)
 	released(ctx, t, store, "bios-0")
+}
+
+// shutOut deploys a node from a volume whose target its firmware does not get into, for it has wrongSecret. The deploy fails and says what
+// to look at. The machine is left off, for a volume changes while its machine is.
+func shutOut(ctx context.Context, t *testing.T, id, portal, iqn string) {
+	t.Helper()
+	o, began := theRack.Operator, time.Now()
+	if err := o.Ask(ctx, id, "active", nil); err != nil {
+		t.Fatal(err)
+	}
+	n, err := o.Wait(ctx, id, provision.DeployFail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("a wrong secret ends the deploy after %.0f s: %s", took.Seconds(), n.LastError)
+	for _, word := range []string{"the firmware did not log in to the iSCSI target", "its BMC says that it looks for a system", portal, iqn, initiatorIQN, "auth_password"} {
+		if !strings.Contains(n.LastError, word) || strings.Contains(n.LastError, wrongSecret) || strings.Contains(n.LastError, "The BMC says of the settings") {
+			t.Errorf("the error lacks %q, or tells the secret, or the firmware was not given the target", word)
+		}
+	}
+	switched(ctx, t, id, "power off")
 }
 
 // switched switches a machine, and waits until it is so.
