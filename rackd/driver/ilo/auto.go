@@ -221,6 +221,12 @@ func (a Auto) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docume
 	return a.either(n, func() error { return a.Redfish.ClearISCSIBoot(ctx, f, n) }, no(n, "clear_iscsi_boot_target"))
 }
 
+// Start implements driver.StartTeller. By RIBCL an iLO tells nothing of it.
+func (a Auto) Start(ctx context.Context, n *node.Document) (far driver.Start, err error) {
+	err = a.either(n, func() (err error) { far, err = a.Redfish.Start(ctx, n); return err }, func() error { far = driver.StartUntold; return nil })
+	return far, err
+}
+
 // Kept implements driver.Keeper.
 func (a Auto) Kept(n *node.Document) json.RawMessage { return a.Redfish.Kept(n) }
 

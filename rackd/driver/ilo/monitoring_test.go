@@ -33,6 +33,7 @@ var (
 	_ driver.Observer     = Auto{}
 	_ driver.Clock        = Auto{}
 	_ driver.HTTPBooter   = Auto{}
+	_ driver.StartTeller  = Auto{}
 )
 
 // An iLO 4 of a Gen8 or Gen9 that speaks Redfish is watched by it, also under the hardware type ilo.
@@ -84,6 +85,27 @@ func TestAnILOThatSpeaksRedfishIsWatchedByIt(t *testing.T) {
 	// This one has neither a stream nor subscriptions, and says so itself.
 	if _, err := a.Events(t.Context(), n); !errors.Is(err, driver.ErrUnsupported) || strings.Contains(err.Error(), "does not support events") {
 		t.Errorf("events: %v", err)
+	}
+}
+
+// The hardware type ilo reads how far a start is by Redfish, as ilo5 does. By RIBCL an iLO does not tell.
+func TestHowFarAStartIs(t *testing.T) {
+	d, a := newDouble(t), auto(t)
+	modern := &node.Document{UUID: "u", Name: "web1", DriverInfo: d.info(redfishtest.Password)}
+	for state, want := range map[string]driver.Start{"MemoryInitializationStarted": driver.InFirmware, "SystemHardwareInitializationComplete": driver.PastFirmware} {
+		d.Do(func() { d.At[redfishtest.System]["BootProgress"] = map[string]any{"LastState": state} })
+		if far, err := a.Start(t.Context(), modern); err != nil || far != want {
+			t.Errorf("%s: %d, %v, want %d", state, far, err, want)
+		}
+	}
+	o, n := newOld(t)
+	if far, err := a.Start(t.Context(), n); err != nil || far != driver.StartUntold {
+		t.Errorf("by RIBCL: %d, %v", far, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.scripts) > 0 {
+		t.Errorf("it was asked %v", o.scripts)
 	}
 }
 
