@@ -97,6 +97,10 @@ func byILOPXE(f flow) flow {
 	return of("ilo5", named(ipxe.ScriptByTFTP, by("by PXE with an iLO", f, "boot", "ilo-pxe")))
 }
 
+func byILOHTTPS(f flow) flow {
+	return of("ilo5", secure(by("by HTTPS with an iLO", f, "boot", "ilo-uefi-https")))
+}
+
 func byNetboot(f flow) flow { return with(netbooted, by("by netboot", f, "boot", "ipxe")) }
 
 func withSecureBoot(f flow) flow { return with(secured, by("with secure boot", f, "boot", "ipxe")) }
@@ -135,6 +139,13 @@ var firmwareWays = []flow{
 	byILOPXE(deploying),
 	byILOPXE(deleting),
 	byILOPXE(rescuing),
+	killedAt(byILOHTTPS(deploying), "deploy.deploy"),
+	byILOHTTPS(deleting),
+	byILOHTTPS(inspecting),
+	byILOHTTPS(cleaningOne),
+	byILOHTTPS(rescuing),
+	byILOHTTPS(unrescuing),
+	with(bare, of("ilo5", secure(by("of a ramdisk by HTTPS with an iLO", deploying, "deploy", "ramdisk", "boot", "ilo-uefi-https")))),
 
 	killedAt(withSecureBoot(deploying), "deploy.prepare_instance_boot"),
 	killedAt(withSecureBoot(deleting), "deploy.tear_down"),

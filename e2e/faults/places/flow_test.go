@@ -26,8 +26,9 @@ type flow struct {
 	ephemeral int
 	// medium is the ramdisk's image, for machines that boot from one. Simulated ones load none, so that no agent calls.
 	medium string
-	// flags are of the rackd that begins the flow.
-	flags []string
+	// flags are of the rackd that begins the flow. secure: it has a certificate, too.
+	flags  []string
+	secure bool
 	// interfaces are the node's besides the usual ones, by kind. volume: the node has one to boot from.
 	interfaces map[string]string
 	volume     bool

@@ -114,7 +114,7 @@ func (r *rig) addMachines(t *testing.T, n int, ways bool) {
 	c.Machines, c.Network, c.Timings, c.Keep = n, netip.MustParsePrefix("127.83.0.0/16"), quick, 1<<20
 	c.BMCPort, c.AgentPort = 8543, 9899 // other fleets may run on this machine
 	if c.Volumes, c.SecureBoot = ways, ways; ways {
-		c.Scratch, c.Podman, c.SSH = r.dir, true, true
+		c.Scratch, c.Podman, c.SSH, c.Authorities = r.dir, true, true, r.addCertificate(t)
 		r.addPlaybook(t)
 	}
 	c.Rackds = []string{"http://" + address(spare) + ":8080"}

@@ -273,7 +273,7 @@ func (r *rig) witnessed(t *testing.T, group string, f flow, points string) []byt
 	defer r.turn(f)()
 	id, m := r.begins(t, group, f)
 	begun := r.begun()
-	c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, points, f.flags...)
+	c := r.start(t, "witness-"+strings.ReplaceAll(f.name, " ", "-"), group, points, r.flags(f)...)
 	r.request(t, id, f.ask)
 	n := r.ends(t, id)
 	if !f.ended(n) {
@@ -371,7 +371,7 @@ func (r *rig) kill(t *testing.T, group, name string, p place) {
 	defer r.turn(p.flow)()
 	id, m := r.begins(t, group, p.flow)
 	begun := r.begun()
-	c := r.start(t, name, group, p.kills(), p.flow.flags...)
+	c := r.start(t, name, group, p.kills(), r.flags(p.flow)...)
 	r.request(t, id, p.flow.ask)
 	n := r.ends(t, id)
 	if !p.flow.ended(n) {

@@ -59,6 +59,10 @@ type rig struct {
 	// playbooks is a folder with one; empty: there is none. playing has those that run.
 	playbooks string
 	playing   chan struct{}
+	// https are the flags of rackds that have a certificate: the spare one, and those of flows that need one. Without ways there is none.
+	// images loads as machines' firmware does, which trusts that.
+	https  []string
+	images *http.Client
 	// left is how each flow leaves its machine undisturbed, by name.
 	left sync.Map
 }
@@ -182,6 +186,9 @@ func (r *rig) start(t *testing.T, name, group, points string, flags ...string) *
 		for _, state := range []states.State{states.DeployWait, states.CleanWait, states.InspectWait, states.ServiceWait, states.RescueWait} {
 			args = append(args, "--deadline", string(state)+"=1m")
 		}
+	}
+	if group == spare {
+		args = append(args, r.https...)
 	}
 	c.cmd = exec.Command(rackd, append(args, flags...)...)
 	c.cmd.Env = append(os.Environ(), "IRONYARD_FAILPOINTS="+points, "GOMAXPROCS=1")

@@ -285,7 +285,11 @@ func (r *rig) rests(t *testing.T, f flow, id string, m *fleet.Member, begun uint
 		}
 	}
 	e.Device, e.Once = m.Machine.BootOverride()
-	if e.HTTP = r.made(id, r.httpURI(t, m)()); e.Device == vbmc.HTTP {
+	uri := r.httpURI(t, m)()
+	if f.secure && !strings.HasPrefix(uri, "https://") {
+		t.Errorf("its firmware loads by HTTPS alone, and was told %q last", uri)
+	}
+	if e.HTTP = r.made(id, uri); e.Device == vbmc.HTTP {
 		e.HTTP = r.inDrive(t, f, id, r.httpURI(t, m))
 	}
 	e.Disk, e.OnDisk = m.Disk.Holds()
@@ -339,7 +343,7 @@ func (r *rig) inDrive(t *testing.T, f flow, id string, drive func() string) (nam
 	}
 	if f.end == "active" {
 		r.untilEvery(t, 500*time.Millisecond, guarded, "the image in the drive answers", func() (bool, string) {
-			resp, err := client.Get(drive())
+			resp, err := r.images.Get(drive())
 			if err != nil {
 				return false, err.Error()
 			}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,8 @@ type Config struct {
 	Podman bool
 	// SSH: the machines' ramdisks have an SSH server for playbooks that deploy, at port 22 of their addresses.
 	SSH bool
+	// Authorities are those whose servers the machines' firmware loads from by HTTPS; nil: none.
+	Authorities *x509.CertPool
 	// Timings and Seed are the machines' pace.
 	Timings pace.Timings
 	Seed    uint64

@@ -106,7 +106,7 @@ func (f *Fleet) member(n int, cert *tls.Certificate) (*Member, error) {
 	if !f.cfg.Light {
 		m.Firmware = &ipxe.Client{Rackds: f.Rackds, Pace: p, Faults: m.Faults}
 		cfg.Firmware = m.Firmware
-		cfg.Disc, cfg.Web, cfg.Volumes, cfg.SecureBoot = cdrom.Read, cdrom.Load, f.cfg.Volumes, f.cfg.SecureBoot
+		cfg.Disc, cfg.Web, cfg.Volumes, cfg.SecureBoot = cdrom.Read, cdrom.NewLoader(f.cfg.Authorities).Load, f.cfg.Volumes, f.cfg.SecureBoot
 		cfg.Parameters = func(ctx context.Context, url string) ([]byte, error) { return floppy.Read(ctx, url, parametersLabel) }
 		m.Agent = &ramdisk.Agent{Machine: m.Name, MAC: m.MAC, Listen: netip.AddrPortFrom(m.Address, f.cfg.AgentPort), Inventory: m.inventory(),
 			Disk: m.Disk, Journal: f.Journal, Pace: p, Faults: m.Faults, Scratch: f.cfg.Scratch, Podman: f.cfg.Podman, SSH: f.cfg.SSH, Log: f.cfg.Log.With("machine", m.Name)}

@@ -39,7 +39,10 @@ const (
 // menu is where GRUB has its configuration on media, by the path that the tools of GRUB and Debian use.
 const menu = "boot/grub/grub.cfg"
 
-var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 10 * time.Second}}
+// answers is how long firmware waits for a server's answer.
+const answers = 10 * time.Second
+
+var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: answers}}
 
 // Read returns what the image at url starts.
 func Read(ctx context.Context, url string) (s System, err error) {

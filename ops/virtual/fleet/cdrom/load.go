@@ -2,6 +2,8 @@ package cdrom
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,10 +20,21 @@ const (
 // most is how many bytes of memory firmware has for an image.
 const most = 256 << 20
 
+// Loader is firmware's UEFI HTTP boot.
+type Loader struct{ web *http.Client }
+
+// NewLoader returns firmware that loads by HTTPS from servers of these authorities alone; nil: from none.
+func NewLoader(authorities *x509.CertPool) Loader {
+	if authorities == nil {
+		authorities = x509.NewCertPool()
+	}
+	return Loader{&http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: answers, TLSClientConfig: &tls.Config{RootCAs: authorities}}}}
+}
+
 // Load returns what the image at url starts by UEFI HTTP boot. As EDK II does, the firmware asks how large the image is. Then it loads
 // all of it. It takes a file for an image of a CD only where its type or its path says so.
-func Load(ctx context.Context, url string) (s System, err error) {
-	head, err := ask(ctx, http.MethodHead, url)
+func (l Loader) Load(ctx context.Context, url string) (s System, err error) {
+	head, err := l.ask(ctx, http.MethodHead, url)
 	if err != nil {
 		return s, err
 	}
@@ -37,7 +50,7 @@ func Load(ctx context.Context, url string) (s System, err error) {
 	if size <= 0 || size > most {
 		return s, fmt.Errorf("HEAD %s: the image has %d bytes: firmware has to know how many, and has memory for %d", url, size, most)
 	}
-	resp, err := ask(ctx, http.MethodGet, url)
+	resp, err := l.ask(ctx, http.MethodGet, url)
 	if err != nil {
 		return s, err
 	}
@@ -54,12 +67,12 @@ func Load(ctx context.Context, url string) (s System, err error) {
 }
 
 // ask sends a request without a body. Any answer but the whole file is an error.
-func ask(ctx context.Context, method, url string) (*http.Response, error) {
+func (l Loader) ask(ctx context.Context, method, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := web.Do(req)
+	resp, err := l.web.Do(req)
 	if err != nil {
 		return nil, err
 	}

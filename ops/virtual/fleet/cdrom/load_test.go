@@ -2,6 +2,7 @@ package cdrom
 
 import (
 	"bytes"
+	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -23,12 +24,27 @@ func TestLoad(t *testing.T) {
 	}))
 	t.Cleanup(typed.Close)
 	for _, url := range []string{s.URL + "/boot.iso", typed.URL + "/boot"} {
-		if got, err := Load(t.Context(), url); err != nil || got != want {
+		if got, err := NewLoader(nil).Load(t.Context(), url); err != nil || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", url, got, err, want)
 		}
 	}
-	if got, err := Load(t.Context(), s.URL+"/boot"); err == nil {
+	if got, err := NewLoader(nil).Load(t.Context(), s.URL+"/boot"); err == nil {
 		t.Errorf("a file that says nothing of its kind starts %+v", got)
+	}
+}
+
+// By HTTPS firmware loads an image from a server whose authority it trusts, and from no other.
+func TestLoadByHTTPS(t *testing.T) {
+	s := serve(t, bootmedium.Contents{Kernel: file("a kernel"), Ramdisk: file("a ramdisk"), Params: []string{"quiet"}})
+	secure := httptest.NewTLSServer(s.Config.Handler)
+	t.Cleanup(secure.Close)
+	authorities := x509.NewCertPool()
+	authorities.AddCert(secure.Certificate())
+	if got, err := NewLoader(authorities).Load(t.Context(), secure.URL+"/boot.iso"); err != nil || got.CommandLine != "quiet" {
+		t.Errorf("it starts %+v, %v", got, err)
+	}
+	if got, err := NewLoader(nil).Load(t.Context(), secure.URL+"/boot.iso"); err == nil {
+		t.Errorf("from a server that it does not trust it starts %+v", got)
 	}
 }
 
@@ -51,7 +67,7 @@ func TestLoadsNothing(t *testing.T) {
 		},
 	} {
 		s := httptest.NewServer(h)
-		if got, err := Load(t.Context(), s.URL+"/boot.iso"); err == nil {
+		if got, err := NewLoader(nil).Load(t.Context(), s.URL+"/boot.iso"); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 		s.Close()
