@@ -15,7 +15,11 @@ import (
 	"github.com/ironyard/ironyard/central/feed"
 	"github.com/ironyard/ironyard/central/store"
 	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 )
+
+// atOnce is how many tests run side by side. Most of them wait for changes that are another replica's.
+const atOnce = 8
 
 // TestMain lets the test run itself as a replica that is to be killed.
 func TestMain(m *testing.M) {
@@ -26,6 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	sidebyside.Tests(atOnce)
 	goleak.VerifyTestMain(m)
 }
 
@@ -111,6 +116,7 @@ func insert(t *testing.T, db *store.Store, n int) {
 // Two replicas on one database, both written to at once: who follows either sees
 // everything, once and in one order; what is published is published once.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	var published sync.Map
 	var feeds []*feed.Feed
@@ -157,6 +163,7 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestOldNumbersAreGone(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	f, _ := run(t, feed.Config{Store: db})
 	insert(t, db, 5)
@@ -177,6 +184,7 @@ func TestOldNumbersAreGone(t *testing.T) {
 
 // The feed itself removes what is beyond those that are kept, when it starts too.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	insert(t, db, 10)
 	f, _ := run(t, feed.Config{Store: db, Keep: 6})
@@ -197,6 +205,7 @@ func TestPrune(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	f, stop := run(t, feed.Config{Store: db, Followers: 2})
 	a := follow(t, f, -1)
@@ -225,6 +234,7 @@ func TestBounds(t *testing.T) {
 
 // More changes than memory holds are read in order by somebody slow.
 func TestSlowFollower(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	f, _ := run(t, feed.Config{Store: db})
 	fast, slow := follow(t, f, -1), follow(t, f, -1)

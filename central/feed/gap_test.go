@@ -13,6 +13,7 @@ import (
 // A replica that was cut off from the database for so long that others have removed what it
 // had not read yet tells those who follow, who begin anew.
 func TestRemovedWhileCutOff(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	f := feed.New(feed.Config{Store: db})
 	w := follow(t, f, -1)

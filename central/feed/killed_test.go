@@ -178,6 +178,7 @@ func (r *replica) dies(t *testing.T, itself bool, writes int) {
 // once and in order; all were published, and twice no more than what a replica had in its hands that was
 // killed (decision 18).
 func TestKilledReplicas(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		killReplicas(t, storetest.SQLite(t), older)

@@ -14,6 +14,7 @@ import (
 
 // What a replica has written that is gone is published by another.
 func TestPublishedByAnother(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	insert(t, storetest.Open(t, address), 3)
 	published := make(chan int64, 10)
@@ -25,6 +26,7 @@ func TestPublishedByAnother(t *testing.T) {
 
 // Who is the first to publish begins with what has happened since about then.
 func TestPublishedFromNowOn(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	db := storetest.Open(t, address)
 	quiet := feed.New(feed.Config{Store: db, Log: slog.New(slog.DiscardHandler), Patience: time.Nanosecond})
@@ -45,6 +47,7 @@ func TestPublishedFromNowOn(t *testing.T) {
 // What a replica had claimed that died is published by another one, which waits for it first; and what
 // came later, behind that.
 func TestPublishedForTheDead(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	dead := storetest.Open(t, address)
 	insert(t, dead, 3)
@@ -69,6 +72,7 @@ func TestPublishedForTheDead(t *testing.T) {
 // A replica that is slow is taken for dead by another, which dies with the claim in its hands. What the first one had published by
 // then it does not publish again, and it knows so after its patience.
 func TestPublishedByTheSlow(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	db, other := storetest.Open(t, address), storetest.Open(t, address)
 	insert(t, db, 3)
@@ -97,6 +101,7 @@ func TestPublishedByTheSlow(t *testing.T) {
 
 // A claim of changes that are not kept any more stops nobody.
 func TestClaimOfWhatIsGone(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	db := storetest.Open(t, address)
 	insert(t, db, 3)
@@ -122,6 +127,7 @@ func TestClaimOfWhatIsGone(t *testing.T) {
 
 // What could not be published is published later, from the first on that was not, and in order.
 func TestPublishedAgain(t *testing.T) {
+	t.Parallel()
 	db := storetest.Open(t, storetest.SQLite(t))
 	insert(t, db, 120)
 	published, calls := make(chan int64, 1000), 0
@@ -139,6 +145,7 @@ func TestPublishedAgain(t *testing.T) {
 
 // A replica that is told to end leaves what it has not published to others, at once.
 func TestEndsWhilePublishing(t *testing.T) {
+	t.Parallel()
 	address := storetest.SQLite(t)
 	insert(t, storetest.Open(t, address), 120)
 	first, began := make(chan int64, 1000), make(chan struct{}, 10)
