@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func cluster(t *testing.T) *nats.Conn {
 			t.Fatal(err)
 		}
 	}
-	var first *server.Server
+	var all []*server.Server
 	for i, port := range ports {
 		srv, err := server.NewServer(&server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}, Routes: routes})
@@ -37,11 +38,16 @@ func cluster(t *testing.T) *nats.Conn {
 		}
 		srv.Start()
 		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-		if first == nil {
-			first = srv
+		all = append(all, srv)
+	}
+	// A leader has a place for three replicas once it has heard of what all three servers hold.
+	known := func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == len(ports) }
+	for end := time.Now().Add(40 * time.Second); !slices.ContainsFunc(all, known); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the servers do not find each other within 40 s")
 		}
 	}
-	nc, err := nats.Connect("", nats.InProcessServer(first), nats.MaxReconnects(-1))
+	nc, err := nats.Connect("", nats.InProcessServer(all[0]), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
