@@ -157,6 +157,9 @@ type Site struct {
 	Groups jetstream.KeyValue
 	Drives jetstream.ObjectStore
 	Events jetstream.Stream
+	// CheckEvery, if set before the first Follow, is how often Follow asks whether a bucket is still the one that it
+	// reads; 0: every 5 s.
+	CheckEvery time.Duration
 	// Trouble, if set before the first Follow, is told why a bucket is read anew.
 	Trouble func(bucket string, err error)
 	// Refused, if set before the first reader, is told of each document that was not taken

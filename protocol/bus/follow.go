@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,8 @@ type Checker interface {
 	Checked(at time.Time)
 }
 
-// How often Follow asks whether the bucket is still the one that it reads, how long it
-// waits for the answer, and when it asks again when there was none.
+// How often Follow asks whether the bucket is still the one that it reads, unless Site.CheckEvery is set. It waits checkWithin
+// for the answer, and asks again after checkAgain when there was none.
 const (
 	checkEvery  = 5 * time.Second
 	checkWithin = checkEvery / 2
@@ -118,7 +119,7 @@ func (f *follower) once(ctx context.Context) error {
 			}
 		}
 	}()
-	check := time.NewTimer(checkEvery)
+	check := time.NewTimer(f.every())
 	defer check.Stop()
 	for {
 		select {
@@ -160,6 +161,9 @@ func (f *follower) missing(before map[string]uint64) []string {
 	return list
 }
 
+// every is how often the bucket is checked.
+func (f *follower) every() time.Duration { return cmp.Or(f.site.CheckEvery, checkEvery) }
+
 // checked tells a reader that wants to know.
 func (f *follower) checked(at time.Time) {
 	if c, ok := f.reader.(Checker); ok {
@@ -187,7 +191,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, synced bo
 	// A revision below the first one left is gone. One that the watch is about to
 	// replace looks alike, so the key itself is asked for.
 	if !synced {
-		return checkEvery, nil
+		return f.every(), nil
 	}
 	for key, rev := range f.keys {
 		if rev >= info.State.FirstSeq {
@@ -201,7 +205,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, synced bo
 		}
 	}
 	f.checked(began)
-	return checkEvery, nil
+	return f.every(), nil
 }
 
 // replaced reports whether a key has a newer revision, which the watch will bring.

@@ -103,6 +103,7 @@ func TestFollowFindsWhatABucketLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openSite(t)
+			s.CheckEvery = time.Second
 			var troubles []error
 			s.Trouble = func(_ string, err error) { troubles = append(troubles, err) }
 			m := &memory{values: map[string]string{}}
@@ -157,6 +158,8 @@ func TestFollowFindsWhatABucketLost(t *testing.T) {
 func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 	t.Parallel()
 	s, srv := openSiteServer(t)
+	const every = time.Second
+	s.CheckEvery = every
 	m := &memory{values: map[string]string{}}
 	began := time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +169,7 @@ func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 	m.mu.Lock()
 	first := m.checked
 	m.mu.Unlock()
-	m.until(t, "a check", func() bool { return m.checked.After(first.Add(checkEvery - time.Second)) })
+	m.until(t, "a check", func() bool { return m.checked.After(first.Add(every - every/5)) })
 	srv.Shutdown()
 	srv.WaitForShutdown() // its files are closed, before their folder goes
 	m.mu.Lock()
@@ -175,7 +178,7 @@ func TestFollowSaysHowFarItCanBeTrusted(t *testing.T) {
 	if time.Since(last) > Unchecked {
 		t.Errorf("not checked for %v although the bus answered", time.Since(last))
 	}
-	m.until(t, "the time of the next check", func() bool { return time.Since(last) > checkEvery+checkWithin })
+	m.until(t, "the time of the next check", func() bool { return time.Since(last) > every+checkWithin })
 	m.mu.Lock()
 	if m.checked.After(last) {
 		t.Errorf("checked at %v without an answer; the last one was at %v", m.checked, last)
