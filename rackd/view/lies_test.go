@@ -78,6 +78,7 @@ func (l *liar) shown() {
 // writes about a node of rack-b is not acted on, whatever its key and body say; nor does
 // it hide the node's own work.
 func TestWorkUnderAnotherGroupIsNotTheNodes(t *testing.T) {
+	t.Parallel()
 	l := newLiar(t)
 	put(t, l.site, node.Document{UUID: "victim", Group: "rack-b"})
 	put(t, l.site, node.Document{UUID: "own", Group: "rack-a"})
@@ -120,6 +121,7 @@ func TestWorkUnderAnotherGroupIsNotTheNodes(t *testing.T) {
 
 // A document of NODES that names another group or node than its key is not taken.
 func TestNodeDocumentsThatLieAreNotTaken(t *testing.T) {
+	t.Parallel()
 	l := newLiar(t)
 	put(t, l.site, node.Document{UUID: "n", Group: "rack-b", Driver: "true"})
 	l.follow()
@@ -163,6 +165,7 @@ func TestNodeDocumentsThatLieAreNotTaken(t *testing.T) {
 // Work under a group that its node is not of is told as an alarm, once, when the node's
 // document has had time to come.
 func TestWorkUnderAnotherGroupIsTold(t *testing.T) {
+	t.Parallel()
 	l := newLiar(t)
 	var lies int
 	l.site.Refused = func(bucket string, lie bool) {

@@ -12,6 +12,7 @@ import (
 
 // A config drive that the site has lost is told to central at once, and is read as soon as it is there again.
 func TestLostConfigDriveIsTold(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *bus.Site) error{
 		"the store is purged": func(t *testing.T, s *bus.Site) error {
 			stream, err := s.JS.Stream(t.Context(), "OBJ_"+bus.ConfigDrives)

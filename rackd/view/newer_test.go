@@ -49,6 +49,7 @@ func follow(t *testing.T, v *View) {
 
 // A rackd that takes over and rewrites the work of a newer program loses nothing of it.
 func TestWorkOfANewerProgramIsRewrittenWhole(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	v, until := followed(t, s)
 	key := bus.NodeKey("g", "n1")
@@ -85,6 +86,7 @@ func TestWorkOfANewerProgramIsRewrittenWhole(t *testing.T) {
 // A node whose document is of a newer form is unknown to this rackd, which knows of which form
 // it is, and comes back with a document that it reads.
 func TestDocumentsOfANewerForm(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	d := node.Document{UUID: "n1", Group: "g", Driver: "redfish", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}}
 	put(t, s, d)

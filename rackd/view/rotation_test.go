@@ -28,6 +28,7 @@ func (h handedOut) Keys(string) []string { return h.ids }
 // when it has taken up the key, without a restart and without central writing it once more. Until then it
 // says which key the node needs: the ring gives the node to a rackd that has it.
 func TestDocumentsRefusedBeforeTheKeyCame(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	old, fresh := testKey("g"), testKey("another")
 	ring := seal.NewKeyring("g", old.WithOlder())

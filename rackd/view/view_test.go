@@ -20,10 +20,15 @@ import (
 	"github.com/ironyard/ironyard/protocol/bus/bustest"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/protocol/sidebyside"
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
+// atOnce is how many tests run side by side. Most of them wait for what a bus shows.
+const atOnce = 8
+
 func TestMain(m *testing.M) {
+	sidebyside.Tests(atOnce)
 	// nats.go 1.55 starts this goroutine with each object that is put. If the goroutine first runs after the put has ended, it waits on
 	// a channel that is nil by then, for ever.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
@@ -81,6 +86,7 @@ func (groups) Synced() <-chan struct{} {
 }
 
 func TestFollowsNodesAndFencesWork(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	put(t, s, node.Document{UUID: "n1", Group: "g", Ports: []node.Port{{Address: "52:54:00:00:00:01"}}})
 	put(t, s, node.Document{UUID: "n2", Group: "other"})
@@ -152,7 +158,9 @@ func TestFollowsNodesAndFencesWork(t *testing.T) {
 
 // The bus loses all work; central makes it anew without knowing where it stood.
 func TestWhereLostWorkStoodIsRemembered(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
+	s.CheckEvery = 250 * time.Millisecond
 	changed := make(chan string, 100)
 	v := New(s, keys{}, groups{"g", "h"}, forged{}, func(id string) { changed <- id }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -276,6 +284,7 @@ func TestRemember(t *testing.T) {
 
 // The fence holds, whichever way the bus says that somebody else was faster.
 func TestEveryConflictFences(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	if err := s.JS.DeleteKeyValue(t.Context(), bus.WorkBucket); err != nil {
 		t.Fatal(err)
@@ -300,6 +309,7 @@ func TestEveryConflictFences(t *testing.T) {
 
 // Work may be purged, and the watch may show that, before its last write has been answered.
 func TestAnswerThatComesAfterThePurgeBringsNothingBack(t *testing.T) {
+	t.Parallel()
 	s := bustest.Open(t)
 	d := work.Document{ID: "w", Node: "n1", Group: "g"}
 	body, _ := json.Marshal(d)
