@@ -26,6 +26,8 @@ const (
 	settled = believed + 5*time.Second
 	// committed is how long after its request, at most, a piece of work is in the database.
 	committed = time.Minute
+	// countEvery is how often the row is told for how long its stage has been watched.
+	countEvery = 5 * time.Minute
 	// page is how many rows are read at once, and batch how many nodes one transaction publishes.
 	page, batch = 1000, 250
 )
@@ -50,21 +52,45 @@ type Keeper struct {
 }
 
 // stay is a stage of a group's replacement, as this keeper has seen it. Times in rows are of other replicas' clocks: a stage is as old as
-// its keeper has seen it, and what it waits for is what was there then. A keeper that begins again waits longer.
+// its keepers have watched it, and what it waits for is what was there then. A keeper that begins again goes on from what the row says.
 type stay struct {
-	row   store.GroupKey
-	since time.Time
-	works map[string]bool // those that were open when all of before were in the database, by id; nil: not read yet
+	row    store.GroupKey
+	before time.Duration // for how long the stage had been watched by then, as the row said
+	since  time.Time
+	works  map[string]bool // those that were open when all of before were in the database, by id; nil: not read yet
 }
 
 // stay returns how the keeper has seen a stage.
 func (k *Keeper) stay(g *store.GroupKey) *stay {
 	s := k.stages[g.Group]
 	if s == nil || s.row.Stage != g.Stage || s.row.Newest != g.Newest {
-		s = &stay{row: *g, since: k.Now()}
+		s = &stay{row: *g, before: counted(g), since: k.Now()}
 		k.stages[g.Group] = s
 	}
 	return s
+}
+
+// age is for how long a stage has been watched, by this keeper or another.
+func (k *Keeper) age(g *store.GroupKey) time.Duration {
+	s := k.stay(g)
+	return max(s.before+k.Now().Sub(s.since), counted(g))
+}
+
+// count has the row tell for how long its stage has been watched, for keepers that begin later. No keeper says more than has passed, so the
+// most that one says counts.
+func (k *Keeper) count(ctx context.Context, seen *store.GroupKey) error {
+	age := k.age(seen)
+	if age-counted(seen) < countEvery {
+		return nil
+	}
+	return k.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		g, err := tx.GroupKey(ctx, seen.Group)
+		if err != nil || stageOf(g) != stageOf(seen) || counted(g) >= age {
+			return err
+		}
+		g.Counted, g.CountedOf = int64(age/time.Second), stageOf(g)
+		return tx.PutGroupKey(ctx, g)
+	})
 }
 
 // Pace is how fast replacements go on; 0: as usual. Tests are faster.
@@ -118,8 +144,11 @@ func (k *Keeper) look(ctx context.Context) error {
 			continue
 		}
 		why, err := k.waits(ctx, g)
-		if err == nil && why == "" {
+		switch {
+		case err == nil && why == "":
 			err = k.moveOn(ctx, g)
+		case err == nil:
+			err = k.count(ctx, g)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("key of conductor group %q, stage %q: %w", g.Group, g.Stage, err))
@@ -134,8 +163,7 @@ func (k *Keeper) look(ctx context.Context) error {
 
 // waits says what the group's stage waits for; empty if it is over.
 func (k *Keeper) waits(ctx context.Context, g *store.GroupKey) (string, error) {
-	seen := k.stay(g)
-	age := k.Now().Sub(seen.since)
+	seen, age := k.stay(g), k.age(g)
 	if g.Stage == Sealing {
 		if age < k.Settled {
 			return Waits(Sealing), nil

@@ -70,7 +70,9 @@ func (k *Keys) refresh(ctx context.Context) error {
 	}
 	rows := map[string]store.GroupKey{}
 	for _, g := range list {
-		rows[g.Group] = *g
+		row := *g
+		row.Counted, row.CountedOf = 0, "" // no number of a generation
+		rows[g.Group] = row
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

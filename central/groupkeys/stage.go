@@ -37,6 +37,17 @@ func move(g *store.GroupKey, stage string, now time.Time) {
 	g.Stage, g.StageAt, g.Hastened = stage, now, 0
 }
 
+// stageOf names a stage of one replacement.
+func stageOf(g *store.GroupKey) string { return fmt.Sprintf("%d %s", g.Newest, g.Stage) }
+
+// counted is for how long the row's stage has been watched, as the row says.
+func counted(g *store.GroupKey) time.Duration {
+	if g.CountedOf != stageOf(g) { // of a stage before
+		return 0
+	}
+	return time.Duration(g.Counted) * time.Second
+}
+
 // Hasten has the keeper wait for nothing more in the group's present stage. It is an error where the
 // group's key is not being replaced.
 func Hasten(ctx context.Context, db *store.Store, group string) (stage string, err error) {

@@ -20,6 +20,10 @@ type GroupKey struct {
 	BeganAt                 time.Time // when the replacement began
 	// Hastened is 1 where an operator does not want the present stage to wait for anything.
 	Hastened int64
+	// Counted is for how many seconds a replica has watched the stage that CountedOf names, at least. A replica of an older program
+	// moves the stage on and leaves the two.
+	Counted   int64
+	CountedOf string
 }
 
 var groupKeyColumns = []column[GroupKey]{
@@ -31,6 +35,8 @@ var groupKeyColumns = []column[GroupKey]{
 	{"stage_at", intent, func(g *GroupKey) any { return &g.StageAt }},
 	{"began_at", intent, func(g *GroupKey) any { return &g.BeganAt }},
 	{"hastened", intent, func(g *GroupKey) any { return &g.Hastened }},
+	{"counted", intent, func(g *GroupKey) any { return &g.Counted }},
+	{"counted_of", intent, func(g *GroupKey) any { return &g.CountedOf }},
 }
 
 var (
@@ -39,7 +45,7 @@ var (
 	pageGroupKeys   = register(selectGroupKeys + " WHERE g.conductor_group >= $1 ORDER BY g.conductor_group")
 	upsertGroupKey  = register("INSERT INTO group_keys (" + names(groupKeyColumns, "") + ") VALUES (" + placeholders(1, len(groupKeyColumns)) + ") " +
 		"ON CONFLICT (conductor_group) DO UPDATE SET newest = excluded.newest, sealing = excluded.sealing, oldest = excluded.oldest, " +
-		"stage = excluded.stage, stage_at = excluded.stage_at, began_at = excluded.began_at, hastened = excluded.hastened")
+		"stage = excluded.stage, stage_at = excluded.stage_at, began_at = excluded.began_at, hastened = excluded.hastened, counted = excluded.counted, counted_of = excluded.counted_of")
 )
 
 func readGroupKeys(ctx context.Context, c conn, stmt, group string) ([]*GroupKey, error) {

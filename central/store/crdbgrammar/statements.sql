@@ -137,6 +137,10 @@ ALTER TABLE allocations ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE chassis ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
 
+ALTER TABLE group_keys ADD COLUMN counted BIGINT NOT NULL DEFAULT 0;
+
+ALTER TABLE group_keys ADD COLUMN counted_of TEXT NOT NULL DEFAULT '';
+
 ALTER TABLE inspection_rules ADD COLUMN empty_texts TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE node_history ADD COLUMN project TEXT NOT NULL DEFAULT '';
@@ -689,7 +693,7 @@ INSERT INTO config_drives (node, drive) VALUES ($1, $2) ON CONFLICT (node) DO UP
 
 INSERT INTO deploy_templates (uuid, created_at, updated_at, name, steps, extra) VALUES ($1, $2, $3, $4, $5, $6);
 
-INSERT INTO group_keys (conductor_group, newest, sealing, oldest, stage, stage_at, began_at, hastened) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (conductor_group) DO UPDATE SET newest = excluded.newest, sealing = excluded.sealing, oldest = excluded.oldest, stage = excluded.stage, stage_at = excluded.stage_at, began_at = excluded.began_at, hastened = excluded.hastened;
+INSERT INTO group_keys (conductor_group, newest, sealing, oldest, stage, stage_at, began_at, hastened, counted, counted_of) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (conductor_group) DO UPDATE SET newest = excluded.newest, sealing = excluded.sealing, oldest = excluded.oldest, stage = excluded.stage, stage_at = excluded.stage_at, began_at = excluded.began_at, hastened = excluded.hastened, counted = excluded.counted, counted_of = excluded.counted_of;
 
 INSERT INTO inspection_rules (uuid, created_at, updated_at, empty_texts, description, priority, sensitive, phase, conditions, actions) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
@@ -773,9 +777,9 @@ SELECT count(*) FROM set_asides s WHERE s.site = $1 AND s.reason = $2 AND s.id <
 
 SELECT data, plugin_data, known_disks FROM node_inventory WHERE node = $1;
 
-SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened FROM group_keys g WHERE g.conductor_group = $1;
+SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened, g.counted, g.counted_of FROM group_keys g WHERE g.conductor_group = $1;
 
-SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened FROM group_keys g WHERE g.conductor_group >= $1 ORDER BY g.conductor_group;
+SELECT g.conductor_group, g.newest, g.sealing, g.oldest, g.stage, g.stage_at, g.began_at, g.hastened, g.counted, g.counted_of FROM group_keys g WHERE g.conductor_group >= $1 ORDER BY g.conductor_group;
 
 SELECT h.uuid, h.node, h.created_at, h.severity, h.event_type, h.event, h.conductor, h.user_id, h.work, h.phase, h.seconds, h.project, h.state, h.target, h.revision FROM node_history h WHERE h.node = $1 AND (h.created_at, h.uuid) < ($2, $3) ORDER BY h.created_at DESC, h.uuid DESC LIMIT 1000;
 

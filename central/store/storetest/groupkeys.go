@@ -19,7 +19,7 @@ func groupKeys(t *testing.T, s *store.Store) {
 		t.Errorf("rows at first: %+v, error %v", list, err)
 	}
 	at := time.Date(2026, 11, 24, 10, 0, 0, 123000, time.UTC) // to the microsecond
-	whole := &store.GroupKey{Group: "rack-a", Newest: 3, Sealing: 2, Oldest: 1, Stage: "handing out", StageAt: at, BeganAt: at.Add(-time.Hour), Hastened: 1}
+	whole := &store.GroupKey{Group: "rack-a", Newest: 3, Sealing: 2, Oldest: 1, Stage: "handing out", StageAt: at, BeganAt: at.Add(-time.Hour), Hastened: 1, Counted: 77, CountedOf: "3 handing out"}
 	defaults := &store.GroupKey{Newest: 1, Sealing: 1, Oldest: 1, StageAt: at, BeganAt: at} // of the group without a name
 	put := func(list ...*store.GroupKey) {
 		t.Helper()
@@ -52,7 +52,7 @@ func groupKeys(t *testing.T, s *store.Store) {
 		t.Errorf("in another case: %+v, error %v", g, err)
 	}
 	over := *whole
-	over.Sealing, over.Oldest, over.Stage, over.StageAt, over.Hastened = 3, 3, "", at.Add(time.Hour), 0
+	over.Sealing, over.Oldest, over.Stage, over.StageAt, over.Hastened, over.Counted = 3, 3, "", at.Add(time.Hour), 0, 78
 	put(&over)
 	same("written again", defaults, &over)
 

@@ -1,0 +1,1 @@
+ALTER TABLE group_keys ADD COLUMN counted_of TEXT NOT NULL DEFAULT ''
