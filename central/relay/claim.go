@@ -2,11 +2,8 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 )
@@ -61,8 +58,12 @@ func (w *writer) sendOut(ctx context.Context, orders []*order) error {
 	}
 	w.each(ctx, ours, w.putFirst)
 	for _, o := range ours {
-		if o.err == nil || !isRace(o.err) && !errors.Is(o.err, jetstream.ErrNoStreamResponse) {
+		unwritten := bus.NotWritten(o.err)
+		if o.err == nil || !isRace(o.err) && !unwritten {
 			delete(w.memory.claims, o.open)
+		}
+		if delete(w.memory.refused, o.open); unwritten {
+			w.memory.refused[o.open] = struct{}{}
 		}
 		// Somebody has written the key: if nothing is there now, it was lost.
 		o.hadWork = o.hadWork || isRace(o.err)

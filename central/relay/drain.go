@@ -129,6 +129,7 @@ func (w *writer) drain(ctx context.Context, next fetch) error {
 			w.Metrics.Relayed.WithLabelValues(w.site.Name, string(o.Kind)).Inc()
 			w.done = append(w.done, o.ID)
 			delete(w.memory.claims, o.Object)
+			delete(w.memory.refused, o.Object)
 		}
 		w.Metrics.RelayErrors.WithLabelValues(w.site.Name).Add(float64(failed))
 		if len(w.done) >= batchSize {

@@ -63,6 +63,8 @@ type siteMemory struct {
 	nodes, work memory
 	drives      drives
 	claims      claims
+	// refused are those of them that the site has refused, as one does that has no room left: nothing of them was there.
+	refused claims
 }
 
 // New returns a relay that is idle until Follow.
@@ -83,7 +85,7 @@ func (r *Relay) remembered(site string) *siteMemory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.memory[site] == nil {
-		r.memory[site] = &siteMemory{claims: claims{}}
+		r.memory[site] = &siteMemory{claims: claims{}, refused: claims{}}
 	}
 	return r.memory[site]
 }

@@ -281,7 +281,8 @@ func (w *writer) waiting(ctx context.Context, orders []*order, rows map[string]*
 			continue
 		}
 		for _, work := range []string{row.Work.ID, row.Work.Args.Supersedes} {
-			if revision, waits := claims[work]; waits && o.tells(revision, last) {
+			_, refused := w.memory.refused[work]
+			if revision, waits := claims[work]; waits && (refused || o.tells(revision, last)) {
 				waiting[work] = true
 			}
 		}
