@@ -43,11 +43,16 @@ type Nodes interface {
 	// BootAsked tells when a request has set a node's boot device last, which, and whether for all starts. device is empty where a flow may
 	// have set another since. at is zero where that is not known.
 	BootAsked(id string) (at time.Time, device string, lasts bool)
+	// OursSince tells since when this rackd has known of the requests about a node. It is zero where the node is another rackd's.
+	OursSince(id string) time.Time
 	// StartAfter tells when a request for power has started the machine after that; zero: not known.
 	StartAfter(id string) time.Time
 }
 
 const (
+	// takenIn is how long a device that a request has set by another rackd, or by this one before it was started again, may take to come
+	// back in the node's document.
+	takenIn = 3 * time.Minute
 	// within bounds a look with its write.
 	within = 2 * time.Minute
 	// often is how often the history names a BMC that forgets each time. What comes in between is counted for the next line.
@@ -171,6 +176,7 @@ func elsewhere(n *node.Document, hw *driver.Hardware) bool {
 func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	ours := g.nodes.OursSince(n.UUID)
 	is, err := hw.Management().BootDevice(ctx, n)
 	if err != nil {
 		return err
@@ -186,6 +192,9 @@ func (g *guard) look(ctx context.Context, n *node.Document, hw *driver.Hardware)
 	if is.Device == n.BootSet {
 		g.right(ctx, n)
 		return nil
+	}
+	if is.Device != "" && time.Since(ours) < takenIn {
+		return nil // a request may have set it by the rackd that had the node before
 	}
 	err = driver.Settle(func() error { return set(ctx, g.nodes.Fence(n), n, hw) })
 	if errors.Is(err, driver.ErrFenced) {

@@ -55,12 +55,14 @@ type rack struct {
 	device string
 	lasts  bool
 	start  time.Time
+	ours   time.Time
 }
 
 func (r *rack) BootAsked(string) (at time.Time, device string, lasts bool) {
 	return r.asked, r.device, r.lasts
 }
 func (r *rack) StartAfter(string) time.Time { return r.start }
+func (r *rack) OursSince(string) time.Time  { return r.ours }
 
 func (r *rack) Check() error {
 	if r.lost {

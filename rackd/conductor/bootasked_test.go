@@ -23,6 +23,8 @@ type bootable struct {
 	device  string
 	lasts   bool
 	refuses bool
+	// setting is called once a device may be set, and before it is.
+	setting func()
 	// reading is called once a read of the device has its answer.
 	reading func()
 }
@@ -42,6 +44,9 @@ func (b *bootable) SetBootDevice(ctx context.Context, f driver.Fence, n *node.Do
 	}
 	err := b.machine.SetBootDevice(ctx, f, n, d, lasts)
 	if err == nil {
+		if b.setting != nil {
+			b.setting()
+		}
 		b.device, b.lasts = string(d), lasts
 	}
 	return err
@@ -104,6 +109,8 @@ func TestTheGuardKnowsOfRequests(t *testing.T) {
 							}
 						}
 					}
+					look()
+					time.Sleep(5 * time.Minute) // it is this rackd's for long
 					if c.within {
 						m.device = "" // forgotten
 						m.reading = request
@@ -139,5 +146,107 @@ func TestTheGuardKnowsOfRequests(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A request sets a boot device by a rackd that loses the node: after the request, or between the write at the BMC and its report. The guard of the
+// rackd that has the node then knows of no request, nor does the one of a rackd that was started again. It leaves the device until central
+// has taken it in, and holds it from then on. A BMC that has forgotten its device is told again at once.
+func TestTheGuardOfTheNextOwnerKnowsOfRequests(t *testing.T) {
+	const disk, pxe = "disk", "pxe"
+	for name, c := range map[string]struct {
+		next   string // owner
+		within bool   // the request
+		forgot bool
+	}{
+		"after the request":                 {next: "b"},
+		"within the request":                {next: "b", within: true},
+		"the same rackd, started again":     {next: "a"},
+		"the BMC has forgotten":             {next: "b", forgot: true},
+		"within the request, and forgotten": {next: "b", within: true, forgot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				oneNode(s)
+				s.nodes[nodeA].State, s.nodes[nodeA].BootSet = provision.Active, disk
+				m := &bootable{machine: &machine{power: driver.PowerOn}, device: disk, lasts: true}
+				owner := owned("a")
+				rackd := func(name string) (look func(), con *Conductor, kill func()) {
+					con, _, kill = conductorOn(t, s, name, owner, m.machine, func(cfg *Config) {
+						named := []driver.Named{{Name: "m", Impl: m}}
+						reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": named, "management": named, "boot": named, "deploy": named}})
+						if err != nil {
+							t.Fatal(err)
+						}
+						cfg.Hardware = reg
+					})
+					task := bootguard.Task(time.Hour, con)
+					return func() {
+						t.Helper()
+						n, hw, err := con.Idle(nodeA)
+						if err != nil || n == nil {
+							t.Fatalf("%v, %v", n, err)
+						}
+						if err := task.Do(t.Context(), n, hw); err != nil {
+							t.Error(err)
+						}
+					}, con, kill
+				}
+				look, first, kill := rackd("a")
+				synctest.Wait()
+				look()
+				time.Sleep(time.Hour)
+				move := func() { owner.Store(c.next) }
+				if c.within {
+					m.setting = move
+				}
+				a := answersOf(first).Answer(t.Context(), ask.Request{Method: ask.SetBootDevice, Node: nodeA, Args: json.RawMessage(`{"boot_device":"pxe","persistent":true}`)})
+				m.setting = nil
+				if a.Error != nil {
+					t.Fatalf("%+v", a.Error)
+				}
+				move()
+				if c.next == "a" {
+					kill()
+				} else {
+					defer kill()
+				}
+				next, _, end := rackd(c.next)
+				defer end()
+				synctest.Wait()
+				want := pxe
+				if c.forgot {
+					m.device, want = "", disk
+				}
+				next()
+				if m.device != want {
+					t.Errorf("before central has taken it in, it boots from %q, want %q; written %v", m.device, want, m.written())
+				}
+				var told bool
+				for _, e := range s.observed() {
+					told = told || e.Hardware != nil && e.Hardware.BootSet != nil && *e.Hardware.BootSet == pxe
+				}
+				if !told {
+					t.Error("the device that was asked for is not reported")
+				}
+				changed := *s.nodes[nodeA]
+				changed.BootSet = pxe
+				s.put(&changed)
+				time.Sleep(time.Hour)
+				next()
+				m.device = ""
+				next()
+				if m.device != pxe {
+					t.Errorf("once central has taken it in, it boots from %q, want %q; written %v", m.device, pxe, m.written())
+				}
+				// What was set by hand at the BMC, without a request, is taken back as before.
+				m.device = "cdrom"
+				next()
+				if m.device != pxe {
+					t.Errorf("it boots from %q, which no request has set", m.device)
+				}
+			})
+		})
 	}
 }

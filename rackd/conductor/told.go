@@ -21,6 +21,8 @@ type told struct {
 	// kept is the sum of what the drivers keep of the node, and keptAt is when that was told, as at is.
 	kept   uint64
 	keptAt int32
+	// since is when this rackd began to note what is told of the machine: soon after the node has become its own.
+	since int32
 	// at is when power was told, since the conductor was made. It is small: there is one for each
 	// node.
 	at int32
@@ -79,8 +81,18 @@ func (c *Conductor) note(node string, change func(*told)) {
 		return
 	}
 	t := c.told[node]
+	if t.since == 0 {
+		t.since = max(1, c.age())
+	}
 	change(&t)
 	c.told[node] = t
+}
+
+// OursSince tells since when this rackd has known of the requests about a node: at the latest since it was first asked for that. It is zero
+// where the node is another rackd's.
+func (c *Conductor) OursSince(id string) time.Time {
+	c.note(id, func(*told) {})
+	return c.timeOf(c.lastTold(id).since)
 }
 
 // notePower remembers which power state e told, unless err leaves open whether it did.

@@ -26,6 +26,7 @@ func (*history) Fence(*node.Document) driver.Fence { return &drivertest.Fence{} 
 func (*history) BootAsked(string) (at time.Time, device string, lasts bool) {
 	return time.Now(), "disk", true
 }
+func (*history) OursSince(string) time.Time       { return time.Time{} }
 func (*history) StartAfter(string) (at time.Time) { return }
 func (h *history) TellLog(_ context.Context, _ *node.Document, _ *hardware.Observation, lines []work.Line) error {
 	for _, l := range lines {

@@ -34,6 +34,7 @@ func (h *history) StartAfter(string) time.Time { return h.start }
 func (h *history) BootAsked(string) (at time.Time, device string, lasts bool) {
 	return at, h.asked, false
 }
+func (*history) OursSince(string) time.Time { return time.Time{} }
 
 func (h *history) TellLog(_ context.Context, _ *node.Document, _ *hardware.Observation, lines []work.Line) error {
 	for _, l := range lines {
