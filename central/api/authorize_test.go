@@ -56,8 +56,9 @@ const (
 )
 
 // newGuarded is a bench with one node of two projects and one of nobody.
-func newGuarded(t testing.TB) *bench {
-	b := newBench(t)
+func newGuarded(t testing.TB) *bench { return enrolledOn(newBench(t)) }
+
+func enrolledOn(b *bench) *bench {
 	b.want(201, "POST", "/v1/nodes", "1.115",
 		`{"uuid":"`+nodeID+`","name":"n1","driver":"fake-hardware","owner":"`+ownerProject+`","lessee":"`+lesseeProject+`","driver_info":{"address":"https://bmc","password":"open sesame"},"instance_info":{"image_url":"http://i"}}`)
 	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+elsewhere+`","name":"n2","driver":"fake-hardware"}`)

@@ -69,8 +69,9 @@ var ownersRequests = []struct{ method, route, path, body string }{
 const freePort = "aaaaaaaa-3333-4333-8444-555555555555"
 
 // newOwned is a bench with a node of a project that all of ownersRequests may be made of.
-func newOwned(t *testing.T) (*bench, *countingAsker) {
-	b := newGuarded(t)
+func newOwned(t *testing.T) (*bench, *countingAsker) { return ownedOn(newGuarded(t)) }
+
+func ownedOn(b *bench) (*bench, *countingAsker) {
 	admin := "system " + adminRoles
 	b.wantAs(201, admin, "POST", "/v1/volume/connectors", `{"uuid":"`+connectorID+`","node_uuid":"`+nodeID+`","type":"ip","connector_id":"c"}`)
 	b.wantAs(201, admin, "POST", "/v1/volume/targets", `{"uuid":"`+targetID+`","node_uuid":"`+nodeID+`","volume_type":"iscsi","boot_index":0,"volume_id":"v"}`)

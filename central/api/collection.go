@@ -66,7 +66,7 @@ type collection[T any] struct {
 	// mayPatch refuses a PATCH by the fields that it names, changed or not; nil: nothing.
 	mayPatch func(r *Request, ops []patch.Op, item *T) error
 	// relink resolves the node that a PATCH moves an item to; nil: items have none.
-	relink func(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, item *T) error
+	relink func(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, item *T) ([]patch.Op, error)
 	// found says whether a new item has something to belong to; nil: it need not.
 	found func(r *Request, item *T) error
 	// check says what the fields cannot check alone. before is nil for a new item.
@@ -393,8 +393,9 @@ func (c *collection[T]) change(r *Request) (Reply, error) {
 				return err
 			}
 		}
+		ops := ops
 		if c.relink != nil {
-			if err := c.relink(ctx, r, tx, ops, item); err != nil {
+			if ops, err = c.relink(ctx, r, tx, ops, item); err != nil {
 				return err
 			}
 		}

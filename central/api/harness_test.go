@@ -77,13 +77,16 @@ type bench struct {
 	ask    fakeAsker
 	told   int // transactions that wrote to the outbox
 	trail  *audit.Trail
-	db     *sql.DB // to read it past the store
+	db     *sql.DB // to read it past the store; nil: it is no SQLite
 	route  *Route  // that the last request took
 	log    bytes.Buffer
 	later  *atomic.Int64 // seconds since noon, for the database
 }
 
-func newBench(t testing.TB) *bench {
+func newBench(t testing.TB) *bench { return newBenchOn(t, storetest.SQLite(t)) }
+
+// newBenchOn is newBench on a database.
+func newBenchOn(t testing.TB, address string) *bench {
 	t.Helper()
 	b := &bench{t: t, later: new(atomic.Int64), ask: fakeAsker{
 		ask.Validate:             `{"power":{"result":true},"deploy":{"result":true},"boot":{"result":true},"raid":{"result":null,"reason":"not supported"}}`,
@@ -93,7 +96,6 @@ func newBench(t testing.TB) *bench {
 		ask.DriverProperties:     `{"redfish_address":"address of the BMC"}`,
 		ask.InjectNMI:            `null`,
 	}}
-	address := storetest.SQLite(t)
 	st, err := store.Open(context.Background(), address, store.Options{Now: func() time.Time { return noon.Add(time.Duration(b.later.Load()) * time.Second) }})
 	if err != nil {
 		t.Fatal(err)
@@ -104,10 +106,12 @@ func newBench(t testing.TB) *bench {
 		t.Fatal(err)
 	}
 	b.store = st
-	if b.db, err = sql.Open("sqlite", "file:"+strings.TrimPrefix(address, "sqlite:")+"?mode=ro"); err != nil {
-		t.Fatal(err)
+	if file, is := strings.CutPrefix(address, "sqlite:"); is {
+		if b.db, err = sql.Open("sqlite", "file:"+file+"?mode=ro"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.db.Close() })
 	}
-	t.Cleanup(func() { b.db.Close() })
 	log := slog.New(slog.NewTextHandler(&b.log, nil)) // one for all: a handler writes one line at a time
 	b.trail = audit.New(audit.Config{Store: st, Log: log})
 	st.WatchOutbox(func([]*store.Outbox) { b.told++ })

@@ -14,10 +14,11 @@ import (
 // linkField is the field of what belongs to a node that names it.
 const linkField = "node_uuid"
 
-// relink resolves the node to which a PATCH moves what belongs to the node from, and writes its
-// UUID into ops. It may be named by its name. One that is not there, that the caller may not see
+// relink resolves the node to which a PATCH moves what belongs to the node from, and returns ops with its
+// UUID. They themselves stay as the client sent them: the transaction may be run again, and the name be another node's by then. It may be named by its name. One that is not there, that the caller may not see
 // or that another project owns is refused alike, so that nobody learns which nodes there are.
-func (s *Server) relink(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, from *store.Node) error {
+func (s *Server) relink(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, from *store.Node) ([]patch.Op, error) {
+	ops = slices.Clone(ops)
 	for i := range ops {
 		op := &ops[i]
 		if op.Root() != linkField || !op.Whole() || op.Kind == patch.Remove {
@@ -25,21 +26,21 @@ func (s *Server) relink(ctx context.Context, r *Request, tx *store.Tx, ops []pat
 		}
 		name, isText := op.Value.(string)
 		if !isText {
-			return unlinkable(wire.Repr(op.Value))
+			return nil, unlinkable(wire.Repr(op.Value))
 		}
 		to, err := s.nodeForWrite(ctx, r, tx, name)
 		if e, refused := errors.AsType[*wire.Error](err); refused && e.Status < http.StatusInternalServerError {
-			return unlinkable(name)
+			return nil, unlinkable(name)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if to.Owner != from.Owner {
-			return unlinkable(name)
+			return nil, unlinkable(name)
 		}
 		op.Value = to.UUID
 	}
-	return nil
+	return ops, nil
 }
 
 func unlinkable(value string) error {
@@ -47,14 +48,14 @@ func unlinkable(value string) error {
 }
 
 // relinks is relink for items of a collection.
-func relinks[T any](s *Server, node func(*T) string) func(context.Context, *Request, *store.Tx, []patch.Op, *T) error {
-	return func(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, item *T) error {
+func relinks[T any](s *Server, node func(*T) string) func(context.Context, *Request, *store.Tx, []patch.Op, *T) ([]patch.Op, error) {
+	return func(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, item *T) ([]patch.Op, error) {
 		if !slices.ContainsFunc(ops, func(op patch.Op) bool { return op.Root() == linkField }) {
-			return nil
+			return ops, nil
 		}
 		from, err := tx.Node(ctx, node(item))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.relink(ctx, r, tx, ops, from)
 	}

@@ -118,7 +118,8 @@ func (s *Server) updatePort(r *Request) (Reply, error) {
 	}
 	var changed *store.Port
 	_, err = s.changePort(r, ident, func(ctx context.Context, tx *store.Tx, n *store.Node, p *store.Port) error {
-		if err := cmp.Or(s.relink(ctx, r, tx, ops, n), joinsNone(ops)); err != nil {
+		ops, err := s.relink(ctx, r, tx, ops, n)
+		if err := cmp.Or(err, joinsNone(ops)); err != nil {
 			return err
 		}
 		before := *p

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ironyard/ironyard/central/api/microversion"
+	"github.com/ironyard/ironyard/central/api/patch"
+	"github.com/ironyard/ironyard/central/store"
+	"github.com/ironyard/ironyard/central/store/storetest"
+	"github.com/ironyard/ironyard/protocol/provision"
+)
+
+// othersRequests are requests that write what belongs to no node, or more than one node.
+var othersRequests = []struct{ method, path, body string }{
+	{"POST", "/v1/nodes", `{"driver":"fake-hardware","name":"n9","driver_info":{"password":"open sesame"},"instance_info":{"configdrive":"drive","image_url":"i"}}`},
+	{"PATCH", "/v1/nodes/n1", `[{"op":"add","path":"/instance_info/configdrive","value":"drive"},{"op":"add","path":"/driver_info/password","value":"other"},{"op":"add","path":"/extra/l","value":{"m":[1]}},{"op":"add","path":"/extra/l/m/-","value":2}]`},
+	{"POST", "/v1/chassis", `{"description":"c"}`},
+	{"POST", "/v1/allocations", `{"name":"web","resource_class":"small"}`},
+	{"POST", "/v1/deploy_templates", `{"name":"CUSTOM_T","steps":[{"interface":"deploy","step":"s","args":{"password":"p"},"priority":1}]}`},
+	{"POST", "/v1/runbooks", `{"name":"CUSTOM_R","steps":[{"interface":"deploy","step":"s","args":{"password":"p"},"order":1}]}`},
+	{"POST", "/v1/inspection_rules", `{"description":"d","actions":[{"op":"set-attribute","args":{"path":"/extra/a","value":"b"}}]}`},
+	{"PUT", "/v1/nodes/n1/states/provision", `{"target":"clean","clean_steps":[{"interface":"deploy","step":"s","args":{"password":"p"}}]}`},
+	{"PUT", "/v1/nodes/n1/states/provision", `{"target":"inspect"}`},
+	{"PATCH", "/v1/ports/" + freePort, `[{"op":"add","path":"/portgroup_uuid","value":"` + ownGroup + `"}]`},
+}
+
+// chance is what differs from one run to the next: ids, times and what is sealed.
+var chance = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.+Z]+|[A-Za-z0-9+/_-]{40,}=*|req-[0-9a-f-]+`)
+
+// known are ids that a test gives.
+var known = []string{nodeID, elsewhere, ownPort, freePort, ownGroup, connectorID, targetID, portOfElse}
+
+func withoutChance(text string) string {
+	return chance.ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(known, found) {
+			return found
+		}
+		return "?"
+	})
+}
+
+// contents is all that a PostgreSQL holds, without what chance has put there.
+func contents(t *testing.T, url string) (list []string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	texts := func(query string) []string {
+		rows, err := c.Query(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(query, err)
+		}
+		return found
+	}
+	for _, table := range texts("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'schema_migrations'") {
+		for _, row := range texts("SELECT to_jsonb(r)::text FROM " + pgx.Identifier{table}.Sanitize() + " r") {
+			list = append(list, table+" "+withoutChance(row))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Each request that writes is made of a PostgreSQL that refuses the first attempt of each transaction, as one does that finds another in the
+// way. It is answered, and leaves what it leaves on one that refuses nothing: rows, lines of the audit and of the history, entries of the
+// outbox, what is told to those who wait for them, questions to racks and lines of the log.
+func TestNothingIsDoneTwiceWhereTheDatabaseRefusesAtFirst(t *testing.T) {
+	t.Parallel()
+	postgres, err := storetest.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := postgres.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	cluster := storetest.Cluster{Postgres: postgres}
+	type request struct{ who, method, path, body string }
+	var requests []request
+	for _, r := range ownersRequests {
+		requests = append(requests, request{ownerProject + " " + adminRoles, r.method, r.path, r.body})
+	}
+	for _, r := range othersRequests {
+		requests = append(requests, request{"system " + adminRoles, r.method, r.path, r.body})
+	}
+	for i, r := range requests {
+		t.Run(fmt.Sprint(i, " ", r.method, " ", r.path), func(t *testing.T) {
+			t.Parallel()
+			type outcome struct {
+				answer      string
+				told, asked int
+				log         int
+				rows        []string
+			}
+			on := func(url string) (o outcome) {
+				b, asker := ownedOn(enrolledOn(newBenchOn(t, url)))
+				b.told, asker.done = 0, 0
+				b.log.Reset()
+				a := b.as(r.who, r.method, r.path, r.body)
+				if a.StatusCode/100 != 2 {
+					t.Errorf("status %d: %s", a.StatusCode, a.body)
+				}
+				return outcome{fmt.Sprint(a.StatusCode, " ", withoutChance(a.body)), b.told, asker.done, strings.Count(b.log.String(), "\n"), contents(t, url)}
+			}
+			plain := cluster.Database(t)
+			want := on(plain)
+			refusing := cluster.Conflicting(t)
+			got := on(refusing)
+			if n := storetest.Refusals(t, refusing); n < 10 {
+				t.Errorf("the database has refused %d transactions: the test shows nothing", n)
+			}
+			if got.answer != want.answer || got.told != want.told || got.asked != want.asked || got.log != want.log {
+				t.Errorf("answer %s, told %d, asked %d, %d lines of log;\nwithout refusals %s, %d, %d, %d", got.answer, got.told, got.asked, got.log, want.answer, want.told, want.asked, want.log)
+			}
+			if !slices.Equal(got.rows, want.rows) {
+				only := func(a, b []string) string {
+					left, _ := json.MarshalIndent(slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) }), "", " ")
+					return string(left)
+				}
+				t.Errorf("%d rows, without refusals %d; only with them %s\nonly without %s", len(got.rows), len(want.rows), only(got.rows, want.rows), only(want.rows, got.rows))
+			}
+		})
+	}
+}
+
+// A PATCH moves a port, or a portgroup, to a node that it names by name. The transaction is run again, and the name is another node's by then: it goes to that one.
+func TestTheNodeOfAPATCHIsLookedUpInEachAttempt(t *testing.T) {
+	b := newBench(t)
+	b.addNode()
+	b.want(201, "POST", "/v1/nodes", "1.115", `{"uuid":"`+elsewhere+`","name":"n2","driver":"fake-hardware"}`)
+	asked := []patch.Op{{Kind: patch.Replace, Path: "/node_uuid", Steps: []string{"node_uuid"}, Value: "n2"}}
+	rename := func(id, name string) {
+		b.move(id, provision.Enroll, provision.NoState, func(n *store.Node) { n.Name = name })
+	}
+	r := &Request{Version: microversion.Max, Request: httptest.NewRequestWithContext(t.Context(), "PATCH", "/v1/ports/"+ownPort, nil)}
+	for _, want := range []string{elsewhere, nodeID} {
+		err := b.store.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			from, err := tx.Node(ctx, nodeID)
+			if err != nil {
+				return err
+			}
+			ops, err := b.server.relink(ctx, r, tx, asked, from)
+			if err == nil && ops[0].Value != want {
+				t.Errorf("it goes to %v, want %s", ops[0].Value, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rename(elsewhere, "n3")
+		rename(nodeID, "n2")
+	}
+}
