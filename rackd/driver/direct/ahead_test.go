@@ -2,6 +2,7 @@ package direct
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,4 +56,35 @@ func TestARebuildLeavesTheFilesOfTheInstanceThatRuns(t *testing.T) {
 			t.Errorf("the rebuilt instance boots %s with %q; told %v", kernel, params, r.Observed.InstanceFiles)
 		}
 	})
+}
+
+// The list of a rebuild that replaces the files of an instance has a step that a rackd of before lacks: such a rackd fails the rebuild (plan.Fixed),
+// and has no machine boot the kernel of the instance before. Any other list is as it was, so such a rackd may go on with it.
+func TestARebuildOfFilesIsNotForRackdsOfBefore(t *testing.T) {
+	files := map[string]string{"kernel": "old kernel", "ramdisk": "old ramdisk", "root_uuid": "ab-1"}
+	for name, c := range map[string]struct {
+		info  map[string]any
+		files map[string]string
+		want  bool
+	}{
+		"a rebuild": {netboot, files, true},
+		"a deploy":  {netboot, nil, false},
+		"a rebuild with an image that boots disk": {map[string]any{"image_source": "http://h/i.raw"}, files, false},
+	} {
+		r := newRig()
+		r.Node.InstanceInfo, r.Node.InstanceFiles = c.info, c.files
+		var names []string
+		for _, s := range New(Settings{}).DeploySteps(r.Node) {
+			names = append(names, s.Name)
+		}
+		if slices.Contains(names, "give_files") != c.want {
+			t.Errorf("%s: %v", name, names)
+		}
+		if at := slices.Index(names, "give_files"); c.want && (at < slices.Index(names, "deploy") || at+1 != slices.Index(names, "write_image")) {
+			t.Errorf("%s: %v", name, names)
+		}
+		if custom := (Custom{New(Settings{})}).DeploySteps(r.Node); slices.ContainsFunc(custom, func(s driver.Step) bool { return s.Name == "give_files" }) {
+			t.Errorf("%s: a custom deploy writes no image, and gives files", name)
+		}
+	}
 }

@@ -31,7 +31,7 @@ func (Custom) ValidateWith(h *driver.Hardware, n *node.Document) error {
 func (c Custom) DeploySteps(n *node.Document) (steps []driver.Step) {
 	for _, s := range c.Interface.DeploySteps(n) {
 		switch s.Name {
-		case "fetch_image", "write_image":
+		case "fetch_image", giveFiles, "write_image":
 		case "prepare_instance_boot":
 			// Boot entries are the steps' own, like what they point to.
 			s.Run = func(ctx context.Context, t *driver.Task) (driver.Outcome, error) {

@@ -106,6 +106,11 @@ func step(name string, priority int, kind driver.StepKind, run func(context.Cont
 	return driver.Step{Interface: "deploy", Name: name, Priority: priority, Kind: kind, Retries: retries, Pause: pause, Run: run}
 }
 
+// giveFiles is the step of a rebuild behind which the machine boots the files of the new instance. A rackd of before brings the files of a
+// rebuild elsewhere, and would have the machine boot the kernel of the instance before, with the new root. It does not know this
+// step, so it fails the rebuild if it takes it over.
+const giveFiles = "give_files"
+
 // DeploySteps are Ironic's core deploy steps, after one of ours: the image is in the
 // rack's cache, verified, before the machine is touched. A wrong URL or checksum so
 // shows in a second and not after a boot.
@@ -119,14 +124,17 @@ func (i Interface) DeploySteps(n *node.Document) []driver.Step {
 	fetch.Retries, fetch.Pause, fetch.Apart = 2, 10*time.Second, true
 	up := step("deploy", 100, driver.Reattachable, i.upFor(driver.InDeploy))
 	up.Boots, up.Discovers = true, true
-	steps := []driver.Step{
-		fetch,
-		up,
+	steps := []driver.Step{fetch, up}
+	if loadsKernel(n) && len(n.InstanceFiles) > 0 {
+		steps = append(steps, step(giveFiles, 81, driver.Repeatable, func(_ context.Context, t *driver.Task) (driver.Outcome, error) {
+			return driver.Done(), instancefiles.GiveAhead(t)
+		}))
+	}
+	steps = append(steps,
 		step("write_image", 80, driver.Reattachable, i.writeImage),
 		step("prepare_instance_boot", 60, driver.Repeatable, i.prepareInstanceBoot),
 		step("tear_down_agent", 40, driver.Reattachable, i.tearDownAgent),
-		step("boot_instance", 20, driver.Reattachable, i.bootInstance),
-	}
+		step("boot_instance", 20, driver.Reattachable, i.bootInstance))
 	for at := range steps {
 		steps[at].Abortable = true // a disk that is half written is written again
 	}
