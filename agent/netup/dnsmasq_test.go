@@ -3,8 +3,10 @@ package netup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +19,9 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
 
 	"github.com/ironyard/ironyard/protocol/networkdata"
 )
@@ -164,6 +169,23 @@ func within(t *testing.T, limit time.Duration, what string, so func() bool) {
 	}
 }
 
+// asksRouters asks the routers on a cable to advertise themselves (RFC 4861, section 4.1). The card may have no address of its own yet.
+func asksRouters(t *testing.T, card string) {
+	t.Helper()
+	conn, err := icmp.ListenPacket("ip6:ipv6-icmp", "::")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.IPv6PacketConn().SetMulticastHopLimit(255); err != nil {
+		t.Fatal(err)
+	}
+	solicitation := []byte{byte(ipv6.ICMPTypeRouterSolicitation), 0, 0, 0, 0, 0, 0, 0}
+	if _, err := conn.WriteTo(solicitation, &net.IPAddr{IP: net.IPv6linklocalallrouters, Zone: card}); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		t.Fatal(err)
+	}
+}
+
 // The kinds of networks beside fixed ones, with dnsmasq as the server and the router. What network_data does not ask for is not taken,
 // though dnsmasq gives it: it is a router that advertises a prefix in all cases.
 func TestNetworksOfDnsmasq(t *testing.T) {
@@ -236,8 +258,12 @@ func TestNetworksOfDnsmasq(t *testing.T) {
 					t.Errorf("no route by %s: %v, %v", c.route, routes, err)
 				}
 			}
-			// The router speaks each second or two in the beginning: what was not asked for had its time to come.
-			heard := func() bool { return strings.Count(said(), "RTR-ADVERT(far1)") > 1 }
+			// The router speaks once it is asked: what network_data does not ask for had its time to come.
+			heard := func() bool {
+				asksRouters(t, "eth0")
+				asksRouters(t, "eth1")
+				return strings.Count(said(), "RTR-ADVERT(far0)") > 1 && strings.Count(said(), "RTR-ADVERT(far1)") > 1
+			}
 			within(t, time.Minute, "the router has spoken on both cables", heard)
 			if now, none := shown(t, "eth0"), shown(t, "eth1"); !slices.Equal(now, c.want) || none != nil {
 				t.Errorf("then the first card has %v, want %v; the second, which has no network, %v", now, c.want, none)

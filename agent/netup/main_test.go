@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests run side by side, each in a network of its own. They wait for leases to end.
-const atOnce = 8
+const atOnce = 16
 
 func TestMain(m *testing.M) {
 	sidebyside.Tests(atOnce)

@@ -29,9 +29,11 @@ type route struct {
 	via netip.Addr   // zero: on the link
 }
 
+// minLease is the shortest lease that is believed. Tests that wait for leases to end have shorter ones.
+var minLease = 10 * time.Second
+
 const (
 	defaultLease = time.Hour
-	minLease     = 10 * time.Second
 	minMTU       = 576 // RFC 791: what every host must take
 	maxMTU       = 65535
 )

@@ -22,7 +22,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// dhcp6Server gives leases of ten seconds, and can be told otherwise.
+// dhcp6Server gives leases of ten seconds, which are to be renewed long before, and can be told otherwise.
 type dhcp6Server struct {
 	mu   sync.Mutex
 	id   *dhcpv6.DUIDUUID
@@ -51,7 +51,7 @@ func (d *dhcp6Server) handle(conn net.PacketConn, peer net.Addr, p dhcpv6.DHCPv6
 	r.AddOption(m.GetOneOption(dhcpv6.OptionClientID))
 	r.AddOption(dhcpv6.OptServerID(d.id))
 	if asks := m.Options.OneIANA(); asks != nil {
-		ia := &dhcpv6.OptIANA{IaId: asks.IaId, T1: 5 * time.Second, T2: 8 * time.Second}
+		ia := &dhcpv6.OptIANA{IaId: asks.IaId, T1: 2 * time.Second, T2: 4 * time.Second}
 		if had := asks.Options.OneAddress(); had != nil && !had.IPv6Addr.Equal(d.give) {
 			ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: had.IPv6Addr}) // it ends
 		} else {
