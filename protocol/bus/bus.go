@@ -286,7 +286,7 @@ func (s *Site) open(ctx context.Context, set Settings) (err error) {
 			})
 		})
 	if err != nil {
-		return fmt.Errorf("open object store %set: %w", ConfigDrives, err)
+		return fmt.Errorf("open object store %s: %w", ConfigDrives, err)
 	}
 	// Like a bucket, a stream that is made anew goes on above all numbers that were:
 	// central knows by its number which event it has applied.
@@ -317,13 +317,13 @@ func (s *Site) open(ctx context.Context, set Settings) (err error) {
 			return stream, err
 		})
 	if err != nil {
-		return fmt.Errorf("open stream %set: %w", EventsStream, err)
+		return fmt.Errorf("open stream %s: %w", EventsStream, err)
 	}
 	s.event.plain.Store(!s.Events.CachedInfo().Config.AllowAtomicPublish)
 	for name, a := range map[string]*appender{NodesBucket: &s.nodes, WorkBucket: &s.work} {
 		stream, err := persist(ctx, set, func(ctx context.Context) (jetstream.Stream, error) { return s.JS.Stream(ctx, "KV_"+name) })
 		if err != nil {
-			return fmt.Errorf("look at bucket %set: %w", name, err)
+			return fmt.Errorf("look at bucket %s: %w", name, err)
 		}
 		a.plain.Store(!stream.CachedInfo().Config.AllowAtomicPublish)
 	}
@@ -362,7 +362,7 @@ func (s *Site) bucket(ctx context.Context, name string, markers time.Duration, s
 			return existing(ctx)
 		})
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %set: %w", name, err)
+		return nil, fmt.Errorf("open bucket %s: %w", name, err)
 	}
 	return kv, nil
 }
