@@ -124,11 +124,9 @@ func (x *iscsiWire) patched(changed names) (ISCSIBoot, *refusal) {
 	if boot.Targets, e = x.targetsOf(); e != nil {
 		return ISCSIBoot{}, e
 	}
-	// What is not said follows from what is.
-	if len(boot.Targets) > 0 && !said("IPAddressType") {
-		if x.ipType = ipv4; boot.Targets[0].Portal.Addr().Is6() {
-			x.ipType = ipv6
-		}
+	// What is not said follows from what is, but for the kind of a target's address: BMCs take their word for that.
+	if len(boot.Targets) == 0 && !said("IPAddressType") {
+		x.ipType = ipv4
 	}
 	if !said("IPMaskDNSViaDHCP") && said("InitiatorIPAddress") {
 		x.byDHCP = x.address == ""
