@@ -60,12 +60,14 @@ type entry struct {
 	value []byte
 	op    jetstream.KeyValueOp
 	left  uint64
+	at    time.Time // when the bus stored it
 }
 
 func (e entry) Key() string                     { return e.key }
 func (e entry) Value() []byte                   { return e.value }
 func (e entry) Operation() jetstream.KeyValueOp { return e.op }
 func (e entry) Delta() uint64                   { return e.left }
+func (e entry) Created() time.Time              { return e.at }
 
 // The watch on WORK is ahead of the watch on ALIVE: it shows work that was taken under a
 // lease which this rackd has not seen yet. Its owner lives.

@@ -77,6 +77,7 @@ type Lease struct {
 	withdrawn map[string]bus.Member // by key, as it was last seen to give its lease up
 	absent    map[string]absence    // by key, of those who did not withdraw
 	came      map[string]time.Time  // by key, when who lives was first seen, or seen again
+	stored    map[string]time.Time  // by key, when the bus stored that, by its clock
 	ring      *ring.Ring
 	reading   bool // the bucket is being read from its start
 	synced    chan struct{}
@@ -100,7 +101,7 @@ func New(site *bus.Site, self bus.Member, groups Groups, fit func() error, chang
 	self.Instance, self.Edition = uuid.NewString(), 1
 	self.StartedAt = time.Now().UTC()
 	return &Lease{site: site, self: self, groups: groups, fit: fit, log: log, changed: changed, boot: sinceBoot,
-		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, ring: ring.New(nil),
+		members: map[string]bus.Member{}, seen: map[string]time.Time{}, withdrawn: map[string]bus.Member{}, absent: map[string]absence{}, came: map[string]time.Time{}, stored: map[string]time.Time{}, ring: ring.New(nil),
 		synced: make(chan struct{}), wanted: make(chan struct{}, 1), turns: rate.NewLimiter(rate.Every(turnsEvery), turnsAtOnce), loud: rate.NewLimiter(linesEach, linesAtOnce), told: rate.NewLimiter(toldEach, toldAtOnce), confirms: rate.NewLimiter(rate.Every(confirmPause), confirmsAtOnce), progress: progress{sent: map[int64]time.Time{}}}
 }
 

@@ -64,11 +64,12 @@ func (r reader) Apply(e jetstream.KeyValueEntry) {
 	old, had := l.members[e.Key()]
 	// A lease that runs out was there for as long as it lasts. Who ends its own sooner, again and again, is not told of: that
 	// would use up what may be told.
-	expired := had && !living && e.Operation() != jetstream.KeyValueDelete && !l.reading &&
-		time.Since(l.came[e.Key()]) >= bus.LeaseTTL-bus.LeaseMargin
+	// Of a busy rackd that sees both late, the bus's clock still tells how long it was.
+	lasted := max(time.Since(l.came[e.Key()]), e.Created().Sub(l.stored[e.Key()]))
+	expired := had && !living && e.Operation() != jetstream.KeyValueDelete && !l.reading && lasted >= bus.LeaseTTL-bus.LeaseMargin
 	if living {
 		if !had || old.Lease != m.Lease {
-			l.came[e.Key()] = time.Now()
+			l.came[e.Key()], l.stored[e.Key()] = time.Now(), e.Created()
 		}
 		delete(l.absent, e.Key())
 		l.members[e.Key()], l.seen[e.Key()] = m, time.Now()

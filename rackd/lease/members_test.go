@@ -1,8 +1,11 @@
 package lease
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/ironyard/ironyard/protocol/bus"
 )
@@ -49,6 +52,51 @@ func TestTheDeadAreTold(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A busy rackd reads that another came and that its lease has run out in the same moment. It tells of that one by the bus's clock, and not
+// of one that ended its own sooner.
+func TestALateReaderTellsOfTheDead(t *testing.T) {
+	t.Parallel()
+	s, _ := openSite(t)
+	beats, err := s.Beats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Announce(t.Context(), bus.Member{Name: "a", Group: "rack-a", Instance: "a"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := prepared(s, "a", func() error { return nil })
+	r := reader{l}
+	r.Begin()
+	r.Synced(nil)
+	stored := time.Now().Add(-time.Minute)
+	for _, m := range []struct {
+		name   string
+		lasted time.Duration
+	}{{"thief", bus.LeaseTTL / 2}, {"dead", bus.LeaseTTL}} {
+		body, err := json.Marshal(bus.Member{Name: m.name, Group: "rack-b", Instance: m.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := bus.MemberKey("rack-b", m.name)
+		r.Apply(entry{key: key, value: body, op: jetstream.KeyValuePut, at: stored})
+		r.Apply(entry{key: key, op: jetstream.KeyValuePurge, at: stored.Add(m.lasted)})
+	}
+	for limit := time.After(15 * time.Second); ; {
+		select {
+		case b := <-beats:
+			if b.Gone == "" {
+				continue
+			}
+			if b.Gone != bus.MemberKey("rack-b", "dead") {
+				t.Errorf("%+v tells of another", b)
+			}
+			return
+		case <-limit:
+			t.Fatal("no beat tells of the dead one")
+		}
 	}
 }
 
