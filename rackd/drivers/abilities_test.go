@@ -46,7 +46,7 @@ func can[A any](m driver.Management) bool { _, is := m.(A); return is }
 var notAbilities = strings.Fields(`Power Management Boot Deploy Inspect Rescuer BIOS Firmware RAID Console Serial Graphical Vendor Interface StepSource
 	MediumBooter VolumeBooter RescueBooter Sourced Paired NetworkBooter Adopter InstanceBooter InstallerBooter MediaBooter InBand Remembers InstanceReader
 	Located FixedBootOrder Keeper Accounted Resting Withheld Line Fence EventStream Media MediumMaker Secrets Recorder Agent Images ImageFiles
-	InstanceMediumMaker ParametersMaker MediumWatcher Bootless InstanceIgnorer InfoIgnorer InstanceLoader`)
+	InstanceMediumMaker ParametersMaker MediumWatcher Bootless InstanceIgnorer InfoIgnorer InstanceLoader ByPorts`)
 
 // A new interface of package driver is asked here whether it is an ability of management.
 func TestEveryAbilityIsInTheTable(t *testing.T) {
