@@ -21,8 +21,10 @@ import (
 
 // othersRequests are requests that write what belongs to no node, or more than one node.
 var othersRequests = []struct{ method, path, body string }{
-	{"POST", "/v1/nodes", `{"driver":"fake-hardware","name":"n9","driver_info":{"password":"open sesame"},"instance_info":{"configdrive":"drive","image_url":"i"}}`},
-	{"PATCH", "/v1/nodes/n1", `[{"op":"add","path":"/instance_info/configdrive","value":"drive"},{"op":"add","path":"/driver_info/password","value":"other"},{"op":"add","path":"/extra/l","value":{"m":[1]}},{"op":"add","path":"/extra/l/m/-","value":2}]`},
+	{"POST", "/v1/nodes", `{"driver":"fake-hardware","name":"n9","driver_info":{"password":"open sesame"},
+		"instance_info":{"configdrive":"drive","image_url":"i"}}`},
+	{"PATCH", "/v1/nodes/n1", `[{"op":"add","path":"/instance_info/configdrive","value":"drive"},{"op":"add","path":"/driver_info/password","value":"other"},
+		{"op":"add","path":"/extra/l","value":{"m":[1]}},{"op":"add","path":"/extra/l/m/-","value":2}]`},
 	{"POST", "/v1/chassis", `{"description":"c"}`},
 	{"POST", "/v1/allocations", `{"name":"web","resource_class":"small"}`},
 	{"POST", "/v1/deploy_templates", `{"name":"CUSTOM_T","steps":[{"interface":"deploy","step":"s","args":{"password":"p"},"priority":1}]}`},
@@ -67,7 +69,8 @@ func contents(t *testing.T, url string) (list []string) {
 		}
 		return found
 	}
-	for _, table := range texts("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'schema_migrations'") {
+	for _, table := range texts("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' " +
+		"AND table_type = 'BASE TABLE' AND table_name <> 'schema_migrations'") {
 		for _, row := range texts("SELECT to_jsonb(r)::text FROM " + pgx.Identifier{table}.Sanitize() + " r") {
 			list = append(list, table+" "+withoutChance(row))
 		}
@@ -77,8 +80,8 @@ func contents(t *testing.T, url string) (list []string) {
 }
 
 // Each request that writes is made of a PostgreSQL that refuses the first attempt of each transaction, as one does that finds another in the
-// way. It is answered, and leaves what it leaves on one that refuses nothing: rows, lines of the audit and of the history, entries of the
-// outbox, what is told to those who wait for them, questions to racks and lines of the log.
+// way. Its answer is that of one which refuses nothing. So is what it leaves: rows, among them those of the audit, the history and the
+// outbox; what is told to those who wait; questions to racks; and lines of the log.
 func TestNothingIsDoneTwiceWhereTheDatabaseRefusesAtFirst(t *testing.T) {
 	t.Parallel()
 	postgres, err := storetest.StartPostgres(t.Context())
@@ -126,20 +129,23 @@ func TestNothingIsDoneTwiceWhereTheDatabaseRefusesAtFirst(t *testing.T) {
 				t.Errorf("the database has refused %d transactions: the test shows nothing", n)
 			}
 			if got.answer != want.answer || got.told != want.told || got.asked != want.asked || got.log != want.log {
-				t.Errorf("answer %s, told %d, asked %d, %d lines of log;\nwithout refusals %s, %d, %d, %d", got.answer, got.told, got.asked, got.log, want.answer, want.told, want.asked, want.log)
+				t.Errorf("answer %s, told %d, asked %d, %d lines of log;\nwithout refusals %s, %d, %d, %d",
+					got.answer, got.told, got.asked, got.log, want.answer, want.told, want.asked, want.log)
 			}
 			if !slices.Equal(got.rows, want.rows) {
 				only := func(a, b []string) string {
 					left, _ := json.MarshalIndent(slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) }), "", " ")
 					return string(left)
 				}
-				t.Errorf("%d rows, without refusals %d; only with them %s\nonly without %s", len(got.rows), len(want.rows), only(got.rows, want.rows), only(want.rows, got.rows))
+				t.Errorf("%d rows, without refusals %d; only with them %s\nonly without %s",
+					len(got.rows), len(want.rows), only(got.rows, want.rows), only(want.rows, got.rows))
 			}
 		})
 	}
 }
 
-// A PATCH moves a port, or a portgroup, to a node that it names by name. The transaction is run again, and the name is another node's by then: it goes to that one.
+// A PATCH moves a port, or a portgroup, to a node that it names by name. The transaction is run again, and the name is another node's by
+// then: it goes to that one.
 func TestTheNodeOfAPATCHIsLookedUpInEachAttempt(t *testing.T) {
 	b := newBench(t)
 	b.addNode()

@@ -49,7 +49,7 @@ func newPair(t *testing.T, address string, apart bool) *pair {
 	return p
 }
 
-// call is a request, with what its path and body name by the number of the round.
+// call is a request.
 type call struct{ method, path, body string }
 
 // do sends a request to a replica.
@@ -81,7 +81,7 @@ func (p *pair) object(path string) (m map[string]any) {
 	return m
 }
 
-// uuid is that of a thing of a kind in a round.
+// uuidIn is that of a thing of a kind in a round.
 func uuidIn(kind string, round int) string {
 	return fmt.Sprintf("%s-0000-4000-8000-%012d", kind, round)
 }
@@ -96,7 +96,8 @@ const (
 func (p *pair) enrolled(kind string, round int) string {
 	p.t.Helper()
 	id := uuidIn(kind, round)
-	p.made(call{"POST", "/v1/nodes", `{"uuid":"` + id + `","driver":"fake-hardware","resource_class":"class-` + fmt.Sprint(round) + `","instance_info":{"image_source":"http://images/i.raw","image_checksum":"` + strings.Repeat("0", 64) + `","image_os_hash_algo":"sha256","image_os_hash_value":"` + strings.Repeat("0", 64) + `"}}`})
+	p.made(call{"POST", "/v1/nodes", `{"uuid":"` + id + `","driver":"fake-hardware","resource_class":"class-` + fmt.Sprint(round) + `",
+		"instance_info":{"image_source":"http://images/i.raw","image_os_hash_algo":"sha256","image_os_hash_value":"` + strings.Repeat("0", 64) + `"}}`})
 	return id
 }
 
@@ -145,7 +146,8 @@ func TestRequestsThatRace(t *testing.T) {
 		return call{"PUT", node(i) + "/states/provision", `{"target":"active"}`}
 	}
 	addPort := func(p *pair, i int) {
-		p.made(call{"POST", "/v1/ports", `{"uuid":"` + uuidIn(racePort, i) + `","node_uuid":"` + uuidIn(raceNode, i) + `","address":"52:54:00:00:00:` + fmt.Sprintf("%02x", i) + `"}`})
+		p.made(call{"POST", "/v1/ports", `{"uuid":"` + uuidIn(racePort, i) + `","node_uuid":"` + uuidIn(raceNode, i) + `",
+			"address":"52:54:00:00:00:` + fmt.Sprintf("%02x", i) + `"}`})
 	}
 	withPort := func(p *pair, i int) {
 		p.available(raceNode, i)
@@ -211,7 +213,8 @@ func TestRequestsThatRace(t *testing.T) {
 		}},
 		"change a target, deploy": {func(p *pair, i int) {
 			withPort(p, i)
-			p.made(call{"POST", "/v1/volume/targets", `{"uuid":"` + uuidIn(raceTarget, i) + `","node_uuid":"` + uuidIn(raceNode, i) + `","volume_type":"iscsi","volume_id":"v1","boot_index":1,"properties":{}}`})
+			p.made(call{"POST", "/v1/volume/targets", `{"uuid":"` + uuidIn(raceTarget, i) + `","node_uuid":"` + uuidIn(raceNode, i) + `",
+				"volume_type":"iscsi","volume_id":"v1","boot_index":1,"properties":{}}`})
 		}, func(i int) []call {
 			return []call{{"PATCH", "/v1/volume/targets/" + uuidIn(raceTarget, i), `[{"op":"replace","path":"/volume_id","value":"v2"}]`}, deploy(i)}
 		}, func(p *pair, i int, codes []int) string {

@@ -19,10 +19,11 @@ import (
 	"github.com/ironyard/ironyard/protocol/work"
 )
 
-// The servers of a site have no room left, and refuse the first work of a node, whose document they have just taken. Nothing of it was written, so it is new once there is room:
-// work that is taken for lost fails in steps that cannot be repeated.
+// The servers of a site have no room left, and refuse the first work of a node, whose document they have just taken. Nothing of it was
+// written, so it is new once there is room. Work that is taken for lost fails in steps that cannot be repeated.
 func TestWorkThatAFullSiteRefusesIsNotLost(t *testing.T) {
-	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 48 << 20, NoSigs: true})
+	srv, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(),
+		JetStreamMaxStore: 48 << 20, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}

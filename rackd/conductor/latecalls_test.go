@@ -29,11 +29,13 @@ func (x *trial) said(of string) lateCalls {
 	l := lateCalls{of: of, lookup: lookupOf(x.Conductor)}
 	l.lookup.From = hers
 	token := x.agent(x.Conductor)
-	for _, hb := range []ask.Heartbeat{call(token, hers.String(), "PEM", "1"), call(token, hers.String(), "PEM", "1"), call(token, hers.String(), "PEM of another start", "2")} {
+	own := call(token, hers.String(), "PEM", "1")
+	for _, hb := range []ask.Heartbeat{own, own, call(token, hers.String(), "PEM of another start", "2")} {
 		hb.From = hers
 		l.heartbeats = append(l.heartbeats, hb)
 	}
-	l.heartbeats[1].Command = &agentapi.Command{ID: x.doc().ID + "/write_image", Status: agentapi.CommandSucceeded, Progress: &agentapi.Progress{DoneBytes: 1 << 40}}
+	l.heartbeats[1].Command = &agentapi.Command{ID: x.doc().ID + "/write_image", Status: agentapi.CommandSucceeded,
+		Progress: &agentapi.Progress{DoneBytes: 1 << 40}}
 	l.inspected = ask.Inspected{Caller: l.lookup.Caller, Inventory: agentapi.Inventory{Sent: json.RawMessage(`{"from":"an earlier boot"}`)}}
 	return l
 }
@@ -72,7 +74,8 @@ func (x *trial) come(when string, late []lateCalls) {
 	if r := x.runner(nodeA); r != nil && !reflect.DeepEqual(agent, r.Agent()) {
 		x.t.Errorf("%s: the agent was %+v, and is %+v", when, agent, r.Agent())
 	}
-	if after.ID != before.ID || after.State != before.State || after.Checkpoint.Step != before.Checkpoint.Step || after.Open() != before.Open() || !reflect.DeepEqual(after.Checkpoint.Agent, before.Checkpoint.Agent) {
+	if after.ID != before.ID || after.State != before.State || after.Checkpoint.Step != before.Checkpoint.Step || after.Open() != before.Open() ||
+		!reflect.DeepEqual(after.Checkpoint.Agent, before.Checkpoint.Agent) {
 		x.t.Errorf("%s: the work was %+v, and is %+v", when, before, after)
 	}
 	for _, e := range x.s.events[events:] {
@@ -82,8 +85,8 @@ func (x *trial) come(when string, late []lateCalls) {
 	}
 }
 
-// Calls of agents come late, twice and in another order: those of the boot before, of a deploy that was aborted, of one that another took the
-// place of, of an undeploy. Each comes before the machine is booted again, while the next agent is waited for, and when that one has called. None ends
+// Calls of agents come late, twice and in another order: those of the boot before, of a deploy that was aborted, of one whose place an
+// undeploy took. They come before the machine is booted again, while the next agent is waited for, and when that one has called. None ends
 // a step, brings an inventory, changes the agent or revives what was aborted.
 func TestCallsOfEarlierBootsChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,8 @@ func (c *Cluster) Conflicting(t testing.TB) string {
 		END IF;
 		RETURN NULL;
 	END $$`}
-	rows, err := conn.Query(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name NOT IN ('schema_migrations', 'write_turns')")
+	rows, err := conn.Query(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' "+
+		"AND table_type = 'BASE TABLE' AND table_name NOT IN ('schema_migrations', 'write_turns')")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +38,8 @@ func (c *Cluster) Conflicting(t testing.TB) string {
 		t.Fatal("the tables of the database:", tables, err)
 	}
 	for _, name := range tables {
-		statements = append(statements, fmt.Sprintf("CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON %s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()",
-			pgx.Identifier{name}.Sanitize()))
+		statements = append(statements, fmt.Sprintf("CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON %s "+
+			"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()", pgx.Identifier{name}.Sanitize()))
 	}
 	for _, s := range statements {
 		if _, err := conn.Exec(t.Context(), s); err != nil {
