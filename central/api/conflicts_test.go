@@ -79,9 +79,9 @@ func contents(t *testing.T, url string) (list []string) {
 	return list
 }
 
-// Each request that writes is made of a PostgreSQL that refuses the first attempt of each transaction, as one does that finds another in the
-// way. Its answer is that of one which refuses nothing. So is what it leaves: rows, among them those of the audit, the history and the
-// outbox; what is told to those who wait; questions to racks; and lines of the log.
+// Each request that writes is made of a PostgreSQL that refuses the first attempt of each transaction. So does one that finds another
+// transaction in the way. The answer is that of a PostgreSQL which refuses nothing. So are the rows that are left, those of the audit, the
+// history and the outbox among them. The waiting are told as often, racks are asked as often, and the log has as many lines.
 func TestNothingIsDoneTwiceWhereTheDatabaseRefusesAtFirst(t *testing.T) {
 	t.Parallel()
 	postgres, err := storetest.StartPostgres(t.Context())

@@ -15,7 +15,8 @@ import (
 const linkField = "node_uuid"
 
 // relink resolves the node to which a PATCH moves what belongs to the node from, and returns ops with its
-// UUID. They themselves stay as the client sent them: the transaction may be run again, and the name be another node's by then. It may be named by its name. One that is not there, that the caller may not see
+// UUID. ops stay as the client sent them: the transaction may be run again, and the name be another
+// node's by then. The node may be named by its name. One that is not there, that the caller may not see
 // or that another project owns is refused alike, so that nobody learns which nodes there are.
 func (s *Server) relink(ctx context.Context, r *Request, tx *store.Tx, ops []patch.Op, from *store.Node) ([]patch.Op, error) {
 	ops = slices.Clone(ops)

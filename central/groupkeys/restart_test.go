@@ -42,8 +42,8 @@ func (b *bench) beside() *bench {
 	return c
 }
 
-// Central is started again each day, or each hour. A stage that waits for a rackd which does not renew, and one that waits for work which
-// does not end, are over after their 27 hours all the same, and not before.
+// Central is started again each day, or each hour. One stage waits for a rackd that does not renew, another one for work that does not
+// end. Both are over after their 27 hours all the same, and not before.
 func TestACentralThatIsRestartedEndsReplacements(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas int

@@ -30,7 +30,8 @@ func stepDown(ctx context.Context, nc *nats.Conn, stream string) error {
 }
 
 // Three servers keep the streams of a site, and their leaders change while writes wait for their answers. A write that is confirmed is
-// there. One that is not may be: its writer sends it again, and it is there once. No other writer is there, so a conflict is the writer's own write.
+// there. One that is not may be: its writer sends it again, and it is there once. Each key has one writer, so a conflict is with its
+// own write.
 func TestLeadersChangeWhileWritesWait(t *testing.T) {
 	t.Parallel()
 	nc := cluster(t)

@@ -40,15 +40,16 @@ const (
 // streamFull is the server's error code for a stream that holds as many bytes as it may.
 const streamFull = 10077
 
-// The server's error codes for a message of an account, or of servers, whose streams take up all the room that they may. The leader of a stream
-// says so before it hands the message on to anyone.
+// The server's error codes for a message of an account, or of servers, whose streams take up all the room that they may. The leader of
+// a stream says so before it hands the message on.
 const (
 	accountExhausted = 10002
 	noRoom           = 10023
 )
 
-// NotWritten reports whether err says for certain that nothing was written: no server keeps the stream, or the one that leads has refused the
-// message for its size or for want of room. A write that has met a conflict may follow one of the same writer whose answer was lost.
+// NotWritten reports whether err says for certain that nothing was written: no server keeps the stream, or its leader has refused the
+// message for its size or for want of room. A conflict says less: an earlier write of the same writer may be in the way, whose answer
+// was lost.
 func NotWritten(err error) bool {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, ErrTooLarge) {
 		return true

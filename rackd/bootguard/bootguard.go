@@ -50,8 +50,8 @@ type Nodes interface {
 }
 
 const (
-	// takenIn is how long a device that a request has set by another rackd, or by this one before it was started again, may take to come
-	// back in the node's document.
+	// takenIn is how long a device that a request has set may take to come back in the node's document. Another rackd may have set it, or
+	// this one before it was started again.
 	takenIn = 3 * time.Minute
 	// within bounds a look with its write.
 	within = 2 * time.Minute

@@ -149,9 +149,9 @@ func TestTheGuardKnowsOfRequests(t *testing.T) {
 	}
 }
 
-// A request sets a boot device by a rackd that loses the node: after the request, or between the write at the BMC and its report. The guard of the
-// rackd that has the node then knows of no request, nor does the one of a rackd that was started again. It leaves the device until central
-// has taken it in, and holds it from then on. A BMC that has forgotten its device is told again at once.
+// A request sets a boot device by a rackd that loses the node: after the request, or between the write at the BMC and its report. The guard
+// of the rackd that has the node then knows of no request. Nor does that of a rackd which was started again. It leaves the device until
+// central has taken it in, and holds it from then on. A BMC that has forgotten its device is told again at once.
 func TestTheGuardOfTheNextOwnerKnowsOfRequests(t *testing.T) {
 	const disk, pxe = "disk", "pxe"
 	for name, c := range map[string]struct {

@@ -58,8 +58,8 @@ func TestARebuildLeavesTheFilesOfTheInstanceThatRuns(t *testing.T) {
 	})
 }
 
-// The list of a rebuild that replaces the files of an instance has a step that a rackd of before lacks: such a rackd fails the rebuild (plan.Fixed),
-// and has no machine boot the kernel of the instance before. Any other list is as it was, so such a rackd may go on with it.
+// The list of a rebuild that replaces the files of an instance has a step that a rackd of before lacks. Such a rackd fails the rebuild
+// (plan.Fixed), and has no machine boot the kernel of the instance before. Any other list is as it was: such a rackd may go on with it.
 func TestARebuildOfFilesIsNotForRackdsOfBefore(t *testing.T) {
 	files := map[string]string{"kernel": "old kernel", "ramdisk": "old ramdisk", "root_uuid": "ab-1"}
 	for name, c := range map[string]struct {
