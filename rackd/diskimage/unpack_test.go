@@ -75,7 +75,7 @@ func hexOf(file []byte) string {
 func TestWhatCannotBeUnpacked(t *testing.T) {
 	const bound = 16 << 20
 	q := foreign(t, "qcow2", disk())
-	bomb := append(bytes.Clone(q), make([]byte, 4*bound)...)
+	bomb := append(bytes.Clone(q), make([]byte, 2*bound)...)
 	r := rack{dir: t.TempDir(), images: t.TempDir()}
 	var err error
 	if r.Cache, err = imagecache.Open(imagecache.Config{Dir: r.dir, MaxBytes: bound, AllowedDirs: []string{r.images}, Log: slog.New(slog.DiscardHandler)}); err != nil {

@@ -54,7 +54,7 @@ func TestAPackedQcow2FileArrives(t *testing.T) {
 		if out, err := exec.Command("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, file).CombinedOutput(); err != nil {
 			t.Fatalf("qemu-img: %v: %s", err, out)
 		}
-		packed, err := exec.Command(program, "-c", file).Output()
+		packed, err := exec.Command(program, "-1", "-c", file).Output()
 		if err != nil {
 			t.Fatalf("%s: %v", program, err)
 		}
