@@ -25,7 +25,7 @@ func Seekable(ctx context.Context, c *imagecache.Cache, i Image) (Image, error) 
 	}
 	e, err := c.Derive(ctx, i.Entry, unpacker{i.Compression})
 	if err != nil {
-		return Image{}, err
+		return Image{}, fmt.Errorf("unpack the image's qcow2 file from %s: %w", i.Compression, err)
 	}
 	i.Entry, i.Compression, i.Unpacked = e, "", i.Compression
 	return i, nil
@@ -101,7 +101,7 @@ func (u unpacker) unpack(ctx context.Context, in io.ReaderAt, out io.Writer, mos
 	defer r.Close()
 	for buf := make([]byte, unpackedAtOnce); ; {
 		if ctx.Err() != nil {
-			return n, fmt.Errorf("unpack an image from %s: %w", u.packed, context.Cause(ctx))
+			return n, context.Cause(ctx)
 		}
 		got, readErr := r.Read(buf)
 		if n+int64(got) > most {
@@ -109,7 +109,7 @@ func (u unpacker) unpack(ctx context.Context, in io.ReaderAt, out io.Writer, mos
 		}
 		if _, err := out.Write(buf[:got]); err != nil {
 			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-				return n, fmt.Errorf("%w: no space to unpack an image from %s: %w", imagecache.ErrFull, u.packed, err)
+				return n, fmt.Errorf("%w: no space for what it unpacks to: %w", imagecache.ErrFull, err)
 			}
 			return n, fmt.Errorf("%w: %w", imagecache.ErrDisk, err)
 		}

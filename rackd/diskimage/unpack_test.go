@@ -101,6 +101,8 @@ func TestWhatCannotBeUnpacked(t *testing.T) {
 		}
 		if _, err := Seekable(t.Context(), r.Cache, i); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v, want %q", name, err, c.words)
+		} else if errors.Is(err, imagecache.ErrTooLarge) && !strings.Contains(err.Error(), i.ID) {
+			t.Errorf("%s: the error does not name the image: %v", name, err)
 		}
 		if _, err := os.Stat(other.Path); err != nil {
 			t.Fatalf("%s: the other image had to go: %v", name, err)

@@ -20,6 +20,9 @@ const derivedFile = "derived.json"
 // gigabytes of memory.
 const mostMaking = 4
 
+// derivedScheme marks what is made of an image: its ID stands for an address.
+const derivedScheme = "image"
+
 // Maker makes one image of another.
 type Maker interface {
 	// Way names what is made: of one image in one way comes one content.
@@ -57,7 +60,7 @@ func (c *Cache) Derive(ctx context.Context, from Entry, m Maker) (Entry, error) 
 		return Entry{}, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	defer done()
-	f := &flight{sum: checksum{algo: "sha256"}, from: supplier{url: "image:" + from.ID}}
+	f := &flight{sum: checksum{algo: "sha256"}, from: supplier{url: derivedScheme + ":" + from.ID}}
 	defer func() {
 		c.mu.Lock()
 		c.giveBack(f)

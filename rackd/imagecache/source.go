@@ -136,5 +136,8 @@ func show(raw string) string {
 		return "(unreadable address)"
 	}
 	s := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.Scheme == derivedScheme {
+		s.Opaque = u.Opaque // an image's ID is no secret
+	}
 	return s.String()
 }
