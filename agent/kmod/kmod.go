@@ -25,6 +25,8 @@ const (
 	FileSystems = "/etc/modules-filesystems.list"
 	// Links are those of bonds and VLANs, which only a node's network_data asks for.
 	Links = "/etc/modules-links.list"
+	// Containers are those that podman and what it runs need. Ramdisks with podman have them.
+	Containers = "/etc/modules-containers.list"
 )
 
 // Load loads the modules of a list. What cannot be loaded is told in the log.
