@@ -15,6 +15,7 @@ import (
 	"github.com/ironyard/ironyard/agent/command"
 	"github.com/ironyard/ironyard/agent/commandapi"
 	"github.com/ironyard/ironyard/agent/commands"
+	"github.com/ironyard/ironyard/agent/container"
 	"github.com/ironyard/ironyard/agent/deploy"
 	"github.com/ironyard/ironyard/agent/diskwatch"
 	"github.com/ironyard/ironyard/agent/image"
@@ -93,6 +94,9 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			p.log.Error("a disk stays in use until the machine starts again", "error", err)
 		}
 		deps.Deployer.FileSystems = func() { kmod.Load(p.log, kmod.FileSystems) }
+		if container.There(container.Folder) {
+			deps.Deployer.Containers, deps.Deployer.ContainerModules = &container.Engine{Root: container.Folder, Log: p.log}, func() { kmod.Load(p.log, kmod.Containers) }
+		}
 	}
 	runner := command.NewRunner(p.log, commands.All(deps)...)
 	defer runner.Close()

@@ -72,7 +72,7 @@ func executeServiceStep(d Deps) command.Spec {
 }
 
 func getDeploySteps(d Deps) command.Spec {
-	return list(agentapi.CmdGetDeploySteps, "deploy_steps", deploySteps)
+	return list(agentapi.CmdGetDeploySteps, "deploy_steps", ofDeploys(d))
 }
 
 func getCleanSteps(d Deps) command.Spec {
@@ -80,7 +80,7 @@ func getCleanSteps(d Deps) command.Spec {
 }
 
 func executeDeployStep(d Deps) command.Spec {
-	return execute(d, agentapi.CmdExecDeployStep, "deploy", deploySteps)
+	return execute(d, agentapi.CmdExecDeployStep, "deploy", ofDeploys(d))
 }
 
 func executeCleanStep(d Deps) command.Spec {

@@ -56,6 +56,10 @@ type Deployer struct {
 	exported exported
 	// FileSystems loads what the kernel needs to mount file systems, once, before the first is mounted; nil: it needs nothing.
 	FileSystems func()
+	// Containers runs containers that install themselves; nil: the ramdisk has no podman. ContainerModules loads what the kernel needs for
+	// them, before each; nil: it needs nothing.
+	Containers       Containers
+	ContainerModules func()
 
 	// root is the disk of the last successful Prepare of this process, and partitions what a partition image was written to there.
 	root       agentapi.Disk

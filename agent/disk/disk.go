@@ -263,5 +263,17 @@ func (d *Disk) RereadPartitions() error {
 	return nil
 }
 
+// Refresh writes out what the kernel keeps of the disk and forgets it, so that what was written by the files of its partitions is read. On a
+// regular file it does nothing.
+func (d *Disk) Refresh() error {
+	if !d.block {
+		return nil
+	}
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, d.f.Fd(), unix.BLKFLSBUF, 0); e != 0 {
+		return fmt.Errorf("forgetting what the kernel keeps of disk %s: %w", d.name, e)
+	}
+	return nil
+}
+
 // Close closes the disk without flushing.
 func (d *Disk) Close() error { return d.f.Close() }

@@ -306,6 +306,13 @@ const StepKnownDisks = "ironyard_known_disks"
 // StepVolumesChanged is the key of StepParams.Node that says what ImageInfo.VolumesChanged does.
 const StepVolumesChanged = "ironyard_volumes_changed"
 
+// StepNetworkFirst is the key of StepParams.Node that says that the machine is to ask the network at each start, for nothing can tell it to,
+// and StepUEFI the one that says that the node asks for UEFI. Steps that make a boot entry read them.
+const (
+	StepNetworkFirst = "ironyard_network_first"
+	StepUEFI         = "ironyard_uefi"
+)
+
 // Inventory is what the agent found (ironic-facts §5.7).
 type Inventory struct {
 	Interfaces   []NIC        `json:"interfaces"`

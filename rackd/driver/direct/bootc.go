@@ -9,19 +9,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ironyard/ironyard/protocol/agentapi"
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/imagefields"
 )
 
 // Bootc is the deploy interface "bootc": the instance is a container's image, which the ramdisk's agent pulls from its registry, and which
-// writes itself to the disk (bootc install to-disk). That takes an agent with podman, as ironic-python-agent's ramdisks have it; another is
+// writes itself to the disk (bootc install to-disk). That takes a ramdisk with podman, of ironyard's or of ironic-python-agent's; another is
 // refused before a disk is touched. The container is its user's, and finds what podman was given. So credentials of driver_info, whose
 // holder may be another, never reach it. Immutable, safe for concurrent use.
 type Bootc struct{ Interface }
 
 // bootcStep is the agent's step, and Ironic's.
-const bootcStep = "execute_bootc_install"
+const bootcStep = agentapi.StepBootc
 
 // diskFormatBootc of image_disk_format says that a registry's image is a container. Ironic asks the registry instead.
 const diskFormatBootc = "bootc"
@@ -123,7 +124,7 @@ func (b Bootc) offers(t *driver.Task) (offered, error) {
 		return offered{}, err
 	}
 	if !slices.ContainsFunc(steps, func(s driver.Step) bool { return s.Interface == "deploy" && s.Name == bootcStep }) {
-		return offered{}, fmt.Errorf("node %s: the agent in its ramdisk has no step deploy.%s, so it cannot install containers. rackd's own ramdisk has no podman: name one of ironic-python-agent that has it in driver_info deploy_kernel and deploy_ramdisk. Nothing was written: %w",
+		return offered{}, fmt.Errorf("node %s: the agent in its ramdisk has no step deploy.%s, so it cannot install containers. A ramdisk has it that was built by ironyard ramdisk build --podman, or one of ironic-python-agent with podman: give it to rackd, or name it in driver_info deploy_kernel and deploy_ramdisk. Nothing was written: %w",
 			t.Node.Label(), bootcStep, driver.ErrUnsupported)
 	}
 	// It wipes the disk first, so that an agent that has started again may begin once more.

@@ -73,6 +73,7 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 				p.Node[agentapi.StepVolumesChanged] = true
 			}
 			if f == driver.InDeploy {
+				sayBoot(t, p)
 				err = giveDrive(ctx, t, p)
 			}
 			return p, err
@@ -86,6 +87,16 @@ func (i Interface) stepOrder(ctx context.Context, t *driver.Task, o offered, f d
 		}
 	}
 	return cmd
+}
+
+// sayBoot says what a step that makes a boot entry has to know of the node and its machine.
+func sayBoot(t *driver.Task, p agentapi.StepParams) {
+	if _, fixed := t.Hardware.Management().(driver.FixedBootOrder); fixed {
+		p.Node[agentapi.StepNetworkFirst] = true
+	}
+	if driver.UEFIAsked(t.Node) {
+		p.Node[agentapi.StepUEFI] = true
+	}
 }
 
 // giveDrive puts the instance's config drive where Ironic's agents look for it. Steps that write an image in their own way need it.
