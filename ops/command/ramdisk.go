@@ -25,6 +25,8 @@ type ramdiskBuild struct {
 	Arch        string   `help:"Architecture of the machines. The files of arm64 have it in their names." enum:"amd64,arm64" default:"amd64"`
 	Kernel      string   `help:"Kernel flavour. cloud: for virtual machines; generic: with the drivers of real machines." enum:"cloud,generic" default:"generic"`
 	Firmware    []string `help:"Firmware of devices, which drivers such as bnx2x, qede and cxgb4 load: a folder like /lib/firmware, or a Debian package (most are in Debian's section non-free-firmware). Only what the ramdisk's drivers name is taken. Give it again for more. Default: none." placeholder:"FOLDER|PACKAGE"`
+	Podman      bool     `help:"Add podman, for the deploy interface bootc: containers that install themselves. Takes memory of each machine that boots the ramdisk."`
+	PodmanConf  string   `name:"podman-config" help:"Folder that is laid over podman's /etc/containers: certs.d with authorities of registries, registries.conf.d, policy.json." placeholder:"FOLDER" type:"existingdir"`
 	Rescue      bool     `help:"Build the ramdisk for rescues too: rackd --rescue-ramdisk. It has a shell (busybox) and file systems."`
 	Cache       string   `help:"Folder for downloads." default:".cache" type:"path"`
 	UKI         bool     `name:"uki" help:"Make one UEFI program of kernel, ramdisk and command line besides: rackd --uki. Firmware starts it without a boot program."`
@@ -53,6 +55,11 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	if o.UKI, err = c.program(log); err != nil {
 		return err
 	}
+	if c.Podman {
+		o.Podman = &ramdisk.Podman{Config: c.PodmanConf}
+	} else if c.PodmanConf != "" {
+		return errors.New("--podman-config has settings of podman: give --podman too")
+	}
 	r, err := ramdisk.Build(ctx, o)
 	if err != nil {
 		return err
@@ -60,6 +67,9 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	fmt.Printf("kernel   %s\nramdisk  %s\n", r.Kernel, r.Initramfs)
 	if r.FirmwareFiles > 0 {
 		fmt.Printf("firmware %d files, %.1f MB\n", r.FirmwareFiles, float64(r.FirmwareBytes)/1e6)
+	}
+	if r.PodmanBytes > 0 {
+		fmt.Printf("podman   %.1f MB unpacked\n", float64(r.PodmanBytes)/1e6)
 	}
 	if len(r.WithoutFirmware) > 0 {
 		fmt.Printf("Drivers that may need firmware, and have none here (--firmware): %s\n", strings.Join(r.WithoutFirmware, ", "))
@@ -70,7 +80,7 @@ func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
 	if !c.Rescue {
 		return nil
 	}
-	o.Rescue = true
+	o.Rescue, o.Podman = true, nil // a rescue deploys nothing
 	if r, err = ramdisk.Build(ctx, o); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +79,7 @@ func Fetch(ctx context.Context, cacheDir, pkg string) (Kernel, error) {
 }
 
 // File returns one file of a Debian package, downloading and unpacking the package into cacheDir unless it is there. path has no
-// slash at its beginning. Safe for concurrent use, as Fetch is.
+// slash at its beginning. The error wraps os.ErrNotExist where the package has no such file. Safe for concurrent use, as Fetch is.
 func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
 	if !filepath.IsLocal(path) {
 		return nil, fmt.Errorf("fetching %q of %q: that is no file of a Debian package", path, pkg)
@@ -93,7 +94,16 @@ func File(ctx context.Context, cacheDir, pkg, path string) ([]byte, error) {
 			return raw, err
 		}
 	}
-	return nil, fmt.Errorf("package %s has no file %s", pkg, path)
+	return nil, fmt.Errorf("package %s has no file %s: %w", pkg, path, os.ErrNotExist)
+}
+
+// Glob returns the paths of a package's files that fit a pattern of path.Match, sorted, for File.
+func Glob(ctx context.Context, cacheDir, pkg, pattern string) ([]string, error) {
+	root, err := tree(ctx, cacheDir, pkg)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Glob(os.DirFS(root), pattern)
 }
 
 // tree is the folder of an unpacked package that is no kernel.

@@ -67,6 +67,8 @@ type Options struct {
 	// Firmware of devices is taken from these folders and Debian packages, as debkernel.Firmware has them: what the drivers among
 	// Modules may ask for, and no more.
 	Firmware []string
+	// Podman makes a ramdisk that runs containers which install themselves; nil: it runs none.
+	Podman *Podman
 	// Rescue makes an initramfs for rescues, RescueName: it has a shell and the kernel's file systems besides.
 	Rescue bool
 	// UKI makes one UEFI program of kernel and initramfs besides; nil: none.
@@ -105,6 +107,7 @@ type Result struct {
 	FirmwareFiles   int
 	FirmwareBytes   int64
 	WithoutFirmware []string // modules that name firmware, of which the ramdisk holds none
+	PodmanBytes     int64    // of podman and its libraries, unpacked in the machine's memory; 0: the ramdisk has none
 	UKI             string   // path; empty: none was asked for
 	UKISHA256       string
 	UKIBytes        int64
@@ -175,9 +178,20 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
-	archive, err := pack(agent, shell, kernel.Version, firmware, []moduleList{
-		{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target},
-		{"etc/modules-filesystems.list", others(later, modules)}, {"etc/modules-links.list", others(ofLinks, modules)}}, o.Compression)
+	lists := []moduleList{{"etc/modules.list", modules}, {"etc/modules-iscsi.list", target},
+		{"etc/modules-filesystems.list", others(later, modules)}, {"etc/modules-links.list", others(ofLinks, modules)}}
+	var containers podmanTree
+	if o.Podman != nil {
+		ofContainers, err := kernel.Modules(containerModules...)
+		if err == nil {
+			containers, err = podmanOf(ctx, o.CacheDir, o.Arch, *o.Podman)
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("building the ramdisk: %w", err)
+		}
+		lists = append(lists, moduleList{"etc/modules-containers.list", others(ofContainers, modules)})
+	}
+	archive, err := pack(parts{agent: agent, shell: shell, version: kernel.Version, firmware: firmware, modules: lists, containers: containers}, o.Compression)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the ramdisk: %w", err)
 	}
@@ -188,7 +202,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	r := Result{
 		Kernel: filepath.Join(o.OutDir, named(KernelName, o.Arch)), KernelVersion: kernel.Version, KernelSHA256: sum(image), KernelBytes: int64(len(image)),
 		Initramfs: filepath.Join(o.OutDir, named(name, o.Arch)), InitramfsSHA256: sum(archive), InitramfsBytes: int64(len(archive)), Modules: len(modules) + len(target),
-		FirmwareFiles: len(firmware), WithoutFirmware: without,
+		FirmwareFiles: len(firmware), WithoutFirmware: without, PodmanBytes: containers.bytes(),
 	}
 	for _, f := range firmware {
 		r.FirmwareBytes += int64(len(f.Data))
@@ -277,8 +291,17 @@ type moduleList struct {
 	modules []debkernel.ModuleFile
 }
 
-// pack writes the archive in memory. Everything has a fixed order. shell may be empty.
-func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile, modules []moduleList, c initramfs.Compression) ([]byte, error) {
+// parts are what an archive is made of. shell and containers may be empty.
+type parts struct {
+	agent, shell []byte
+	version      string // of the kernel
+	firmware     []debkernel.FirmwareFile
+	modules      []moduleList
+	containers   podmanTree
+}
+
+// pack writes the archive in memory. Everything has a fixed order.
+func pack(p parts, c initramfs.Compression) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := initramfs.Compress(&out, c)
 	if err != nil {
@@ -289,13 +312,13 @@ func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile
 		// The kernel opens the console for /init before anything is mounted.
 		func() error { return w.AddDevice("dev/console", initramfs.CharDevice, 0o600, 5, 1) },
 		func() error { return w.AddDevice("dev/null", initramfs.CharDevice, 0o666, 1, 3) },
-		func() error { return w.AddFile("init", 0o755, agent) },
+		func() error { return w.AddFile("init", 0o755, p.agent) },
 	}
 	for _, dir := range []string{"etc", "proc", "run", "sys", "tmp"} {
 		steps = append(steps, func() error { return w.AddDir(dir, 0o755) })
 	}
-	if len(shell) > 0 {
-		steps = append(steps, func() error { return w.AddFile(shellFile, 0o755, shell) })
+	if len(p.shell) > 0 {
+		steps = append(steps, func() error { return w.AddFile(shellFile, 0o755, p.shell) })
 		for _, dir := range []string{"mnt", "root"} {
 			steps = append(steps, func() error { return w.AddDir(dir, 0o700) })
 		}
@@ -303,14 +326,14 @@ func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile
 		steps = append(steps, func() error { return w.AddFile("etc/passwd", 0o644, []byte("rescue:x:0:0::/root:/bin/sh\n")) },
 			func() error { return w.AddFile("etc/group", 0o644, []byte("root:x:0:\n")) })
 	}
-	for _, f := range firmware {
+	for _, f := range p.firmware {
 		steps = append(steps, func() error { return w.AddFile("lib/firmware/"+f.Target, 0o644, f.Data) })
 	}
 	there := map[string]bool{}
-	for _, l := range modules {
+	for _, l := range p.modules {
 		var list strings.Builder
 		for _, m := range l.modules {
-			path := "/lib/modules/" + version + "/" + m.Target
+			path := "/lib/modules/" + p.version + "/" + m.Target
 			list.WriteString(strings.TrimSpace(path+" "+moduleParameters[m.Name]) + "\n")
 			if !there[path] { // lists share what their modules need
 				there[path] = true
@@ -319,7 +342,7 @@ func pack(agent, shell []byte, version string, firmware []debkernel.FirmwareFile
 		}
 		steps = append(steps, func() error { return w.AddFile(l.path, 0o644, []byte(list.String())) })
 	}
-	steps = append(steps, w.Close, z.Close)
+	steps = append(steps, func() error { return p.containers.write(w) }, w.Close, z.Close)
 	for _, do := range steps {
 		if err := do(); err != nil {
 			return nil, err

@@ -109,12 +109,13 @@ func Boot(ctx context.Context, t testing.TB, built ramdisk.Result, h Hardware, f
 	t.Cleanup(server.Close)
 	port := server.Listener.Addr().(*net.TCPAddr).Port
 	pin := sha256.Sum256(server.Certificate().Raw)
-	line := fmt.Sprintf("console=ttyS0 loglevel=5 panic=10 %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(MAC, ":", "-"))
+	// Without no_timer_check a kernel on a slow emulated processor takes its timer for broken.
+	line := fmt.Sprintf("console=ttyS0 loglevel=5 panic=10 no_timer_check %s=https://10.0.2.2:%d %s=%x BOOTIF=01-%s", agentapi.ParamAPIURL, port, agentapi.ParamAPIFingerprint, pin, strings.ReplaceAll(MAC, ":", "-"))
 	vm := &VM{Door: door, Began: time.Now(), Port: freePort(t), Files: fmt.Sprintf("https://10.0.2.2:%d/", port)}
 	if h.Parameters != nil {
 		all := strings.Fields(line)
-		args, own := h.Parameters(all[3:])
-		h.Drives, line = append(slices.Clone(h.Drives), args...), strings.Join(append(all[:3:3], own), " ")
+		args, own := h.Parameters(all[4:])
+		h.Drives, line = append(slices.Clone(h.Drives), args...), strings.Join(append(all[:4:4], own), " ")
 	}
 	vm.start(t, built, h, line)
 	vm.First = door.Await(ctx, "anything", func(agentapi.Heartbeat) bool { return true })

@@ -1,14 +1,10 @@
 package partitionimage
 
 import (
-	"bytes"
-	"debug/elf"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"path"
-	"strings"
+
+	"github.com/ironyard/ironyard/ops/elflibs"
 )
 
 // libraryFolder is where Debian has the libraries of amd64.
@@ -37,37 +33,19 @@ func (s system) addLibraries() error {
 // needs are the paths of the libraries that a program or a library names, and of the loader that it asks for. Scripts, and modules of
 // GRUB, need none.
 func needs(c content) ([]string, error) {
-	if c.link || !bytes.HasPrefix(c.data, []byte(elf.ELFMAG)) {
+	if c.link {
 		return nil, nil
 	}
-	f, err := elf.NewFile(bytes.NewReader(c.data))
-	if err != nil {
-		return nil, err
-	}
-	names, err := f.ImportedLibraries()
+	names, loader, err := elflibs.Needs(c.data)
 	if err != nil {
 		return nil, err
 	}
 	var list []string
 	for _, name := range names {
-		if strings.HasPrefix(name, "ld-linux") {
-			continue // the loader, which programs name by its path
-		}
 		list = append(list, path.Join(libraryFolder, name))
 	}
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_INTERP {
-			continue
-		}
-		loader, err := io.ReadAll(p.Open())
-		if err != nil {
-			return nil, err
-		}
-		at := path.Clean(strings.TrimRight(string(loader), "\x00"))
-		if !path.IsAbs(at) || !fs.ValidPath(at[1:]) {
-			return nil, errors.New("its loader is " + at)
-		}
-		list = append(list, path.Join("usr", at[1:])) // /lib64 is a link to /usr/lib64
+	if loader != "" {
+		list = append(list, path.Join("usr", loader)) // /lib64 is a link to /usr/lib64
 	}
 	return list, nil
 }
