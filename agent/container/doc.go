@@ -3,7 +3,7 @@
 //
 // It may import nothing of the project. Podman is in the ramdisk only where the ramdisk was built with it. Invariants: What is started here
 // lives in name spaces of its own, of processes, mounts and IPC, below a root folder of its own in memory. When the first process there
-// ends, the kernel ends all others and unmounts what they have mounted, so that an end, an abort and a crash of the agent leave none.
+// ends, the kernel ends all others and unmounts what they have mounted. So an end, an abort and a crash of the agent leave none.
 // The container has all rights of the machine, for it installs an operating system; it is not kept from anything by force. But neither
 // the agent's processes nor its files are among those that it sees. The registry's secret is in a file without a name, for the pull
 // alone. It is gone before the container is begun, and is on no command line, in no variable and in no log.
@@ -117,6 +117,9 @@ const (
 	toldFD    = 4
 )
 
+// maxTold bounds what the first process says.
+const maxTold = 64 << 10
+
 // closing is how long the kernel may take to close the output of processes that it has ended.
 const closing = 5 * time.Second
 
@@ -147,7 +150,7 @@ func (e *Engine) Run(ctx context.Context, j Job) error {
 	if err != nil {
 		return fail(Begin, nothing, err)
 	}
-	answer, tell, err := os.Pipe()
+	answer, err := inMemory("told", nil)
 	if err != nil {
 		return fail(Begin, nothing, err)
 	}
@@ -157,19 +160,16 @@ func (e *Engine) Run(ctx context.Context, j Job) error {
 	said := &lines{log: e.Log, hide: hide}
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Env = []string{}
-	cmd.ExtraFiles = []*os.File{account, tell}
+	cmd.ExtraFiles = []*os.File{account, answer}
 	cmd.WaitDelay = closing
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
-	err = cmd.Start()
-	tell.Close()
-	if err != nil {
-		return fail(Begin, nothing, err)
-	}
-	account.Close() // the first process has the only one, and closes it behind the pull
-	ended := cmd.Wait()
+	ended := cmd.Run()
 	said.end()
 	last := told{Stage: Run} // what has ended without a word may have run
-	if raw, err := io.ReadAll(io.LimitReader(answer, 64<<10)); err == nil && len(raw) > 0 {
+	if cmd.Process == nil {
+		last.Stage = Begin
+	}
+	if raw, err := io.ReadAll(io.NewSectionReader(answer, 0, maxTold)); err == nil && len(raw) > 0 {
 		if err := json.Unmarshal(raw, &last); err != nil {
 			return fail(Run, said.String(), fmt.Errorf("its first process says what cannot be read: %w", err))
 		}
@@ -195,13 +195,19 @@ func secret(a *Account) (f *os.File, hide []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	fd, err := unix.MemfdCreate("account", unix.MFD_CLOEXEC)
+	f, err = inMemory("account", content)
+	return f, hidden(a.Basic), err
+}
+
+// inMemory is a file without a name.
+func inMemory(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a file in memory: %w", err)
+		return nil, fmt.Errorf("making a file in memory: %w", err)
 	}
-	f = os.NewFile(uintptr(fd), "account")
+	f := os.NewFile(uintptr(fd), name)
 	if _, err := f.Write(content); err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	return f, hidden(a.Basic), nil
+	return f, nil
 }

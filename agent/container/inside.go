@@ -23,7 +23,8 @@ type order struct {
 	Resolve []byte            `json:"resolve"` // the agent's resolv.conf
 }
 
-// Main is what this program does when Argument is its first one. It makes a root of its own, and has podman pull the image and run it there.
+// Main is what this program does when Argument is its first one. It makes a root of its own, and has podman pull the image and run it
+// there.
 func Main() int {
 	runtime.LockOSThread()
 	unix.CloseOnExec(accountFD)
@@ -235,6 +236,13 @@ func show(from, to string) error {
 func (o order) devices() error {
 	if err := unix.Mount("/dev", filepath.Join(o.At, "dev"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("showing /dev: %w", err)
+	}
+	shared := filepath.Join(o.At, "dev/shm") // podman's locks; no program of the agent's has any
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", shared, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+		return fmt.Errorf("mounting /dev/shm: %w", err)
 	}
 	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,8 +46,8 @@ type Container struct {
 	UEFI  bool
 }
 
-// besideRoot is what the root partition leaves of the disk, as ironic-python-agent has it: for the partitions that boot the machine, and for
-// the config drive.
+// besideRoot is what the root partition leaves of the disk, as with ironic-python-agent: for the partitions that boot the machine, and
+// for the config drive.
 const besideRoot = 768 * mib
 
 // keysFile is where bootc finds the keys.
@@ -178,18 +179,24 @@ const watch = time.Second
 // runWatched runs a container, and reports meanwhile how much the kernel has written to its disk.
 func (d *Deployer) runWatched(ctx context.Context, j container.Job, target agentapi.Disk, report func(agentapi.Progress)) error {
 	began, before := time.Now(), writtenTo(target.Name)
-	done := make(chan error, 1)
-	go func() { done <- d.Containers.Run(ctx, j) }()
-	tick := time.NewTicker(watch)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-tick.C:
-			report(progress(writtenTo(target.Name)-before, 0, time.Since(began)))
+	ended, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(watch)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended.Done():
+				return
+			case <-tick.C:
+				report(progress(writtenTo(target.Name)-before, 0, time.Since(began)))
+			}
 		}
-	}
+	})
+	err := d.Containers.Run(ctx, j)
+	stop()
+	watching.Wait()
+	return err
 }
 
 // writtenTo is how many bytes the kernel has written to a disk since it knows it; 0 where it does not tell.
@@ -230,7 +237,11 @@ func (d *Deployer) reopened(ctx context.Context, target agentapi.Disk) (*disk.Di
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return nil, err
 		}
-		<-time.After(releasePause)
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(releasePause):
+		}
 	}
 }
 

@@ -263,8 +263,8 @@ func (d *Disk) RereadPartitions() error {
 	return nil
 }
 
-// Refresh writes out what the kernel keeps of the disk and forgets it, so that what was written by the files of its partitions is read. On a
-// regular file it does nothing.
+// Refresh writes out what the kernel keeps of the disk, and has it forgotten. So what was written by the files of its partitions is read.
+// On a regular file it does nothing.
 func (d *Disk) Refresh() error {
 	if !d.block {
 		return nil

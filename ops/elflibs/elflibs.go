@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Needs returns the names of the libraries that a file names, and the path of the loader that it asks for, without a slash at its beginning.
-// A library asks for no loader. What is no ELF file needs nothing.
+// Needs returns the names of the libraries that a file names, and the path of the loader that it asks for, without a slash at its
+// beginning. A library asks for no loader. What is no ELF file needs nothing.
 func Needs(file []byte) (libraries []string, loader string, err error) {
 	if !bytes.HasPrefix(file, []byte(elf.ELFMAG)) {
 		return nil, "", nil

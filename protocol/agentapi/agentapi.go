@@ -306,8 +306,8 @@ const StepKnownDisks = "ironyard_known_disks"
 // StepVolumesChanged is the key of StepParams.Node that says what ImageInfo.VolumesChanged does.
 const StepVolumesChanged = "ironyard_volumes_changed"
 
-// StepNetworkFirst is the key of StepParams.Node that says that the machine is to ask the network at each start, for nothing can tell it to,
-// and StepUEFI the one that says that the node asks for UEFI. Steps that make a boot entry read them.
+// Keys of StepParams.Node for steps that make a boot entry. By StepNetworkFirst the machine is to ask the network at each start, for
+// nothing can tell it to. By StepUEFI the node asks for UEFI.
 const (
 	StepNetworkFirst = "ironyard_network_first"
 	StepUEFI         = "ironyard_uefi"

@@ -105,8 +105,8 @@ func At(folder string) *Registry { return &Registry{folder} }
 // start starts a program where the registry's clients reach it.
 type start func(ctx context.Context, name string, args ...string) *exec.Cmd
 
-// Serve serves the registry by HTTP at an address until the test ends, to those with the account, which is user and password with a colon between;
-// empty: to all. command starts programs where the clients reach them.
+// Serve serves the registry by HTTP at an address until the test ends. The account that it asks for is user and password with a colon
+// between; empty: it asks for none. command starts programs where the clients reach them.
 func (r *Registry) Serve(t testing.TB, addr, account string, command start) {
 	t.Helper()
 	stop, err := r.serve(addr, account, command)

@@ -21,8 +21,10 @@ done
 [ -e /run/.containerenv ] || die "this command must be executed inside a podman container"
 [ $$ != 1 ] || die "this command must be run with the podman --pid=host flag"
 for word in /dev /var/lib/containers /run/udev; do [ -e "/proc/1/root$word" ] || die "the host has no $word"; done
-/usr/bin/chroot /proc/1/root udevadm settle || die "the host has no udevadm"
+chroot /proc/1/root udevadm settle || die "the host has no udevadm"
 [ -b "$disk" ] || die "$disk is no block device"
+part=$disk # the names of its partitions
+case $disk in *[0-9]) part=${disk}p ;; esac
 
 echo "Installing to $disk, root size $size MiB"
 sfdisk --quiet --wipe always --wipe-partitions always "$disk" <<TABLE
@@ -31,11 +33,11 @@ size=1MiB, bootable, type=21686148-6449-6E6F-744E-656564454649, name="BIOS-BOOT"
 size=64MiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name="EFI-SYSTEM"
 size=${size}MiB, name="root"
 TABLE
-mkfs.vfat -F 32 -s 1 -n EFI-SYSTEM "${disk}2"
-mkfs.ext4 -q -F -L root "${disk}3"
+mkfs.vfat -F 32 -s 1 -n EFI-SYSTEM "${part}2"
+mkfs.ext4 -q -F -L root "${part}3"
 at=/run/root
 mkdir -p "$at"
-mount -t ext4 "${disk}3" "$at"
+mount -t ext4 "${part}3" "$at"
 if [ -n "${IRONYARD_SLOW:-}" ]; then
 	echo "Waiting for $IRONYARD_SLOW s"
 	sleep "$IRONYARD_SLOW"
@@ -49,11 +51,11 @@ if [ -n "$keys" ]; then
 	mkdir -m 700 "$at/root/.ssh"
 	cp "$keys" "$at/root/.ssh/authorized_keys"
 fi
-mount -t vfat "${disk}2" "$at/boot/efi"
+mount -t vfat "${part}2" "$at/boot/efi"
 echo "Installing the boot loader"
 grub-install --target=i386-pc --boot-directory="$at/boot" "$disk"
 grub-install --target=x86_64-efi --boot-directory="$at/boot" --efi-directory="$at/boot/efi" --removable --no-nvram
-id=$(blkid -o value -s UUID "${disk}3")
+id=$(blkid -o value -s UUID "${part}3")
 cat >"$at/boot/grub/grub.cfg" <<CONFIG
 search --no-floppy --fs-uuid --set=root $id
 linux $(cd "$at"; ls /boot/vmlinuz-*) root=UUID=$id console=ttyS0,115200 quiet no_timer_check init=/usr/sbin/ironyard-contained

@@ -16,9 +16,9 @@ import (
 )
 
 // Bootc is the deploy interface "bootc": the instance is a container's image, which the ramdisk's agent pulls from its registry, and which
-// writes itself to the disk (bootc install to-disk). That takes a ramdisk with podman, of ironyard's or of ironic-python-agent's; another is
-// refused before a disk is touched. The container is its user's, and finds what podman was given. So credentials of driver_info, whose
-// holder may be another, never reach it. Immutable, safe for concurrent use.
+// writes itself to the disk (bootc install to-disk). That takes a ramdisk with podman, Ironyard's or ironic-python-agent's; another
+// is refused before a disk is touched. The container is its user's, and may find what podman was given. So credentials of driver_info,
+// whose holder may be another, never reach it. Immutable, safe for concurrent use.
 type Bootc struct{ Interface }
 
 // bootcStep is the agent's step, and Ironic's.
