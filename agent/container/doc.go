@@ -136,7 +136,11 @@ func (e *Engine) Run(ctx context.Context, j Job) error {
 	if err != nil {
 		return fail(Begin, nothing, err)
 	}
-	defer os.Remove(at) // nothing is mounted on it in this name space
+	defer func() { // nothing is mounted on it in this name space
+		if rerr := os.Remove(at); rerr != nil {
+			e.Log.Warn("a folder of podman's stays", "error", rerr)
+		}
+	}()
 	account, hide, err := secret(j.Account)
 	if err != nil {
 		return fail(Begin, nothing, err)
