@@ -99,6 +99,9 @@ func New(t testing.TB) *Registry {
 	return &Registry{t.TempDir()}
 }
 
+// At is a registry in a folder, which outlives the test.
+func At(folder string) *Registry { return &Registry{folder} }
+
 // start starts a program where the registry's clients reach it.
 type start func(ctx context.Context, name string, args ...string) *exec.Cmd
 

@@ -2,7 +2,7 @@
 // laid out as distributions of RPM are: XFS, grub2, and boot loaders of its own below /boot/efi/EFI. Its third is small: a Debian's
 // kernel and GRUB, and the few programs that a deploy and the system's first program start. It is made in seconds.
 //
-// It owns the layout of its cache folder. It may import ops/debkernel, ops/elflibs, ops/initramfs and
+// It owns the layout of its cache folder. It may import agent/container/containertest, ops/debkernel, ops/elflibs, ops/initramfs and
 // protocol/filelock. Invariants: a file in the cache is whole or absent; its name holds a checksum of what it is made by, so a change of
 // this package makes another one. Building a whole Debian needs root, mmdebstrap and a mirror; with a filled cache it needs neither.
 //
