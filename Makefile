@@ -120,7 +120,7 @@ recordings:
 
 # Each pair of boot and deploy interface that firmware here can show, and a rescue by each boot interface, with its time.
 boot: packages-hardware build
-	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 150m -count 1 -v -run "TestEveryPairBoots|TestInstallerFails|TestVolumeOfAnILOByCHAP|TestTimeToTheRamdisk" ./e2e/scenario
+	IRONYARD_E2E=1 IRONYARD_BOOT=1 $(GO) test -vet=off -timeout 150m -count 1 -v -run "TestEveryPairBoots|TestInstallerFails|TestContainerFails|TestOwnerDiesDuringAContainer|TestVolumeOfAnILOByCHAP|TestTimeToTheRamdisk" ./e2e/scenario
 
 versions:
 	IRONYARD_VERSIONS=1 $(GO) test -vet=off -timeout 10m -count 1 -v ./e2e/versions

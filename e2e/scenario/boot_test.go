@@ -56,15 +56,15 @@ func pairs() (list []pair) {
 		{machine: "http-0", boot: "http"}, {machine: "http-0", boot: "http-ipxe"}, {machine: "http-0", boot: "redfish-https"},
 	}
 	list = each(boots, "direct", "iscsi", byParts, partsByOne, byVolume, byFiles, byImage)
-	// An installer and a playbook deploy in ways of their own. What the others deploy by follows from the instance, or is the request's or
-	// another program's. With http a node may not even have the fields that name the playbook's ramdisk.
+	// An installer, a playbook and a container deploy in ways of their own. What the others deploy by follows from the instance, or is the
+	// request's or another program's. With http a node may not even have the fields that name another ramdisk.
 	boots = []pair{
 		{machine: "bios-0", boot: "ipxe"}, {machine: "bios-0", boot: "pxe"}, {machine: "bios-0", boot: "redfish-virtual-media"},
 		{machine: "uefi-0", boot: "ipxe"}, {machine: "uefi-0", boot: "pxe"}, {machine: "uefi-0", boot: "redfish-virtual-media"},
 		{machine: "http-0", boot: "http"}, {machine: "http-0", boot: "http-ipxe"}, {machine: "http-0", boot: "redfish-https"},
 	}
-	list = append(list, each(boots, byInstaller, byPlaybook, "autodetect", autoFiles, "custom-agent", "noop")...)
-	list = slices.DeleteFunc(list, func(p pair) bool { return p.boot == "http" && p.deploy == byPlaybook })
+	list = append(list, each(boots, byInstaller, byPlaybook, byContainer, "autodetect", autoFiles, "custom-agent", "noop")...)
+	list = slices.DeleteFunc(list, func(p pair) bool { return p.boot == "http" && (p.deploy == byPlaybook || p.deploy == byContainer) })
 	return append(list, vendorPairs()...)
 }
 
@@ -184,6 +184,9 @@ func (p pair) instance(ctx context.Context, t *testing.T, id string) (words *reg
 		installed(ctx, t, id)
 	case byPlaybook:
 		forPlaybooks(ctx, t, id)
+	case byContainer:
+		contained(ctx, t, id, tagPlain, containerAccount)
+		words = regexp.MustCompile(partitionimage.Mark + "keys " + containerKey)
 	default:
 		if err := o.SetImage(ctx, id, qcow2()); err != nil {
 			t.Fatal(err)
