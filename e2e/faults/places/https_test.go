@@ -50,7 +50,8 @@ func (r *rig) addCertificate(t *testing.T) *x509.CertPool {
 	if err := errors.Join(os.WriteFile(certificateFile, shown, 0o600), os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	r.https = []string{"--https-certificate", certificateFile, "--https-key", keyFile}
+	// The BMCs of other fleets may have the usual port, on all addresses of this machine.
+	r.https = []string{"--https-certificate", certificateFile, "--https-key", keyFile, "--https-port", "8743"}
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(shown)
 	r.images = &http.Client{Timeout: client.Timeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: authorities}}}
