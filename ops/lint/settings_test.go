@@ -49,7 +49,7 @@ var settings = map[string]map[string]string{
 }
 
 // where are flags with a default that say where things are.
-var where = []string{"--prefix", "--boot-programs", "--http-port", "--agent-port", "--auth"}
+var where = []string{"--prefix", "--boot-programs", "--http-port", "--https-port", "--agent-port", "--auth"}
 
 var flagText = regexp.MustCompile(`^--[a-z][a-z0-9-]*(=.*)?$`)
 
