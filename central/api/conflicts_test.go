@@ -84,15 +84,7 @@ func contents(t *testing.T, url string) (list []string) {
 // history and the outbox among them. The waiting are told as often, racks are asked as often, and the log has as many lines.
 func TestNothingIsDoneTwiceWhereTheDatabaseRefusesAtFirst(t *testing.T) {
 	t.Parallel()
-	postgres, err := storetest.StartPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := postgres.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	postgres := ownPostgres(t)
 	cluster := storetest.Cluster{Postgres: postgres}
 	type request struct{ who, method, path, body string }
 	var requests []request

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/ironyard/ironyard/central/store"
-	"github.com/ironyard/ironyard/central/store/storetest"
 	"github.com/ironyard/ironyard/protocol/ask"
 	"github.com/ironyard/ironyard/protocol/provision"
 	"github.com/ironyard/ironyard/protocol/seal"
@@ -130,15 +129,7 @@ func (p *pair) available(kind string, round int) string {
 // had come after the other, and what is left fits together.
 func TestRequestsThatRace(t *testing.T) {
 	t.Parallel()
-	postgres, err := storetest.StartPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := postgres.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	postgres := ownPostgres(t)
 	const rounds = 12
 	node := func(i int) string { return "/v1/nodes/" + uuidIn(raceNode, i) }
 	port := func(i int) string { return "/v1/ports/" + uuidIn(racePort, i) }

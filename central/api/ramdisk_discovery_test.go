@@ -224,15 +224,7 @@ func TestDiscoveryHasItsLimits(t *testing.T) {
 // However many replicas a machine's data reaches at once, it becomes one node.
 func TestDiscoveryAtSeveralReplicas(t *testing.T) {
 	t.Parallel()
-	postgres, err := storetest.StartPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := postgres.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	postgres := ownPostgres(t)
 	key, err := seal.NewKey(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)

@@ -111,8 +111,8 @@ func (s supplier) place() string { return place(s.url) + "\n" + s.user() }
 // tokens are parameters of a query that are a user's, where those of a signature are of one file.
 var tokens = []string{"token", "access_token"}
 
-// user says as whom an address is asked: by a header, or in the address itself. A registry names each file by its checksum, so that all
-// its users are given the same one.
+// user is who asks the server: a header says it, or the address itself. It is empty for registries. They name each file by its checksum,
+// so that all users are given the same one.
 func (s supplier) user() string {
 	u, err := url.Parse(s.url)
 	if err != nil || u.Scheme == ociimage.Scheme {
