@@ -23,11 +23,12 @@ import (
 
 // BenchmarkRamdiskISCSI writes images from this host to the disk of a virtual machine that has booted the product's ramdisk. The agent
 // exports the disk by the kernel's target (LIO). Rackd makes the whole step of the deploy interface iscsi: export, wipe, write with
-// checksum, read-back, end of the target, partition table. By hand it is `qemu-img convert -t writeback` to a target that is there
-// already, with the checksum (`openssl`) before, or without. All write in turn, until the data is on the medium. ratio, cpu-ratio and what
-// is set by the environment are those of BenchmarkRamdiskDirect; the writer's processor time is shown apart from the machine's.
-// With IRONYARD_BENCH_DIGESTS=none the target takes no CRC32C. QEMU's initiator offers none for data, and QEMU's emulated processor
-// computes it bit by bit.
+// checksum, read-back, end of the target, partition table. By hand the disk is exported by the same agent, `qemu-img convert -t
+// writeback` writes to it, with the checksum (`openssl`) before or without, and the export ends. The last way is that of people in the
+// ramdisk itself, with the checksum, as BenchmarkRamdiskDirect has it. All write in turn, until the data is on the medium. ratio,
+// cpu-ratio and what is set by the environment are those of BenchmarkRamdiskDirect, and inside-ratio is that to the last way. The
+// writer's processor time is shown apart from the machine's. With IRONYARD_BENCH_DIGESTS=none the target takes no CRC32C; QEMU's
+// initiator offers none for data.
 func BenchmarkRamdiskISCSI(b *testing.B) {
 	v := bootRamdisk(b)
 	first := &target{v: v, b: b} // the kernel's modules are loaded for it
@@ -39,11 +40,12 @@ func BenchmarkRamdiskISCSI(b *testing.B) {
 			t := &target{v: v, b: b}
 			var spent float64
 			writer := func() float64 { return spent }
-			v.beside(b, ways{
-				{write: func() { spent = v.byRackd(b, k.name, sum, k.format) }, writer: writer},
-				{ready: t.start, write: func() { spent = t.byHand(k.name, sum, k.format) }, after: t.stop, writer: writer},
-				{ready: t.start, write: func() { spent = t.byHand(k.name, "", k.format) }, after: t.stop, writer: writer},
-			}, "rackd")
+			v.beside(b, []way{
+				{name: "rackd", write: func() { spent = v.byRackd(b, k.name, sum, k.format) }, writer: writer},
+				{name: "peer", write: func() { spent = t.byHand(k.name, sum, k.format) }, writer: writer},
+				{name: "unchecked", write: func() { spent = t.byHand(k.name, "", k.format) }, writer: writer},
+				{name: "inside", write: func() { v.byHand(b, v.at+k.name, sum, k.format) }},
+			})
 		})
 	}
 }
@@ -170,9 +172,11 @@ func (t *target) done(name string, params any) {
 	}
 }
 
-// byHand writes with QEMU's initiator, and returns the processor time, in seconds. An empty sum is not compared.
+// byHand exports the disk, writes with QEMU's initiator and ends the export. It returns the processor time, in seconds. An empty sum is not compared.
 func (t *target) byHand(name, sum, format string) float64 {
 	t.b.Helper()
+	t.start()
+	defer t.stop()
 	to := fmt.Sprintf("driver=raw,file.driver=iscsi,file.transport=tcp,file.portal=127.0.0.1:%d,file.target=%s,file.lun=1,"+
 		"file.user=%s,file.password=%s,file.initiator-name=%s", t.v.Opened, t.is.IQN, t.is.User, t.is.Secret, t.is.Initiator)
 	cmd := exec.Command("sh", "-ec", `[ -z "$4" ] || [ "$(openssl dgst -sha256 -r "$1" | cut -d" " -f1)" = "$4" ]

@@ -83,6 +83,8 @@ type Pending struct {
 	s    *Session
 	t    *task
 	what string
+	// whole: a read that brought less has failed.
+	whole bool
 	// again is what is sent where the disk does not know the command; nil: nothing.
 	again func(ctx context.Context) error
 }
@@ -95,6 +97,8 @@ func (p *Pending) Wait(ctx context.Context) error {
 		err := p.s.wait(ctx, p.t)
 		status, is := errors.AsType[*StatusError](err)
 		switch {
+		case err == nil && p.t.got != len(p.t.in) && p.whole:
+			return fmt.Errorf("%s: the target sent %d", p.what, p.t.got)
 		case err == nil:
 			return nil
 		case is && status.Status == checkCondition && status.Key == illegalRequest && p.again != nil:
@@ -201,19 +205,23 @@ func (d *Disk) Write(p []byte, off int64) (*Pending, error) {
 	return d.start(fmt.Sprintf("write %d bytes at %d", len(p), off), d.at(0x8a, off, int64(len(p))), p, nil), nil
 }
 
-// Read reads p at off, from the medium or the disk's own cache.
-func (d *Disk) Read(ctx context.Context, p []byte, off int64) error {
+// BeginRead begins to read p at off, from the medium or the disk's own cache.
+func (d *Disk) BeginRead(p []byte, off int64) (*Pending, error) {
 	if err := d.check(off, int64(len(p))); err != nil {
-		return err
+		return nil, err
 	}
 	q := d.start(fmt.Sprintf("read %d bytes at %d", len(p), off), d.at(0x88, off, int64(len(p))), nil, p)
-	if err := q.Wait(ctx); err != nil {
+	q.whole = true
+	return q, nil
+}
+
+// Read does so, and returns when p is read.
+func (d *Disk) Read(ctx context.Context, p []byte, off int64) error {
+	q, err := d.BeginRead(p, off)
+	if err != nil {
 		return err
 	}
-	if q.t.got != len(p) {
-		return fmt.Errorf("read %d bytes at %d: the target sent %d", len(p), off, q.t.got)
-	}
-	return nil
+	return q.Wait(ctx)
 }
 
 // zeros are written where a disk does not know WRITE SAME.

@@ -39,6 +39,8 @@ type Hardware struct {
 	Opens  int      // a further port of the machine that VM.Opened leads to; 0: none
 	// Processors of the machine, 0: one, and its memory in MiB, 0: 512.
 	Processors, MemoryMiB int
+	// Model is QEMU's name of the processors. Empty: max.
+	Model string
 	// Programs of this host are in the ramdisk beside the agent, with their libraries, for Shell. Paths of other files go there as they
 	// are. None: the ramdisk is as it was built.
 	Programs []string
@@ -139,7 +141,7 @@ func (vm *VM) start(t testing.TB, built ramdisk.Result, h Hardware, line string)
 		line += " rdinit=/" + shellInit
 		beside = []string{"-chardev", "socket,id=shell,path=" + vm.shell.at + ",server=on,wait=off", "-serial", "chardev:shell"}
 	}
-	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(h.Processors, 1)), "-m", fmt.Sprint(cmp.Or(h.MemoryMiB, 512)),
+	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", cmp.Or(h.Model, "max"), "-smp", fmt.Sprint(max(h.Processors, 1)), "-m", fmt.Sprint(cmp.Or(h.MemoryMiB, 512)),
 		"-kernel", built.Kernel, "-initrd", built.Initramfs, "-append", line, "-serial", "file:" + vm.console, "-qmp", "unix:" + vm.qmp + ",server=on,wait=off",
 		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:9999", vm.Port), "-device", h.NIC + ",netdev=n,romfile=,mac=" + MAC}
 	args = append(args, beside...)

@@ -127,12 +127,12 @@ func (t *transfer) step(ctx context.Context, until time.Time, fence func() error
 		if time.Now().After(until) {
 			return false, nil
 		}
-		if k := t.samples.kept[t.checked]; k.n > 0 && k.off >= headSize {
-			if err := t.compare(ctx, k); err != nil {
-				return false, err
-			}
+		next := t.samples.kept[t.checked:]
+		next = next[:min(len(next), depth)]
+		if err := t.compare(ctx, next); err != nil {
+			return false, err
 		}
-		t.checked++
+		t.checked += len(next)
 	}
 	return true, nil
 }
@@ -143,13 +143,38 @@ func (t *transfer) padded(n int64) int64 {
 	return (n + b - 1) / b * b
 }
 
-func (t *transfer) compare(ctx context.Context, k sample) error {
-	got := make([]byte, t.padded(k.n))
-	if err := t.disk.Read(ctx, got, t.base+k.off); err != nil {
+// compare reads samples back, all at once. Those of the image's start are left to seal.
+func (t *transfer) compare(ctx context.Context, of []sample) error {
+	var reads []*iscsi.Pending
+	got := make([][]byte, len(of))
+	for i, k := range of {
+		if k.n == 0 || k.off < headSize {
+			continue
+		}
+		got[i] = make([]byte, t.padded(k.n))
+		on, err := t.disk.BeginRead(got[i], t.base+k.off)
+		if err != nil {
+			return fmt.Errorf("reading disk %s back: %w", t.device, err)
+		}
+		reads = append(reads, on)
+	}
+	if err := all(ctx, reads); err != nil {
 		return fmt.Errorf("reading disk %s back: %w", t.device, err)
 	}
-	if !t.samples.fits(k, got) {
-		return &differentError{t.device, t.base + k.off, k.n}
+	for i, k := range of {
+		if got[i] != nil && !t.samples.fits(k, got[i]) {
+			return &differentError{t.device, t.base + k.off, k.n}
+		}
+	}
+	return nil
+}
+
+// all waits for commands that were begun, and returns the first error.
+func all(ctx context.Context, begun []*iscsi.Pending) error {
+	for _, on := range begun {
+		if err := on.Wait(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -379,26 +404,31 @@ func (t *transfer) ends(ctx context.Context) error {
 // seal writes the start of the image, and reads it back. From then on the disk may boot.
 func (t *transfer) seal(ctx context.Context) error {
 	head := append(t.head, make([]byte, t.padded(int64(len(t.head)))-int64(len(t.head)))...)
-	for off := 0; off < len(head); off += iscsi.Largest {
-		p, err := t.disk.Write(head[off:min(off+iscsi.Largest, len(head))], t.base+int64(off))
-		if err == nil {
-			err = p.Wait(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("writing to disk %s: %w", t.device, err)
-		}
+	if err := t.pieces(ctx, head, t.disk.Write); err != nil {
+		return fmt.Errorf("writing to disk %s: %w", t.device, err)
 	}
 	if err := t.disk.Flush(ctx); err != nil {
 		return fmt.Errorf("flushing disk %s: %w", t.device, err)
 	}
 	got := make([]byte, len(head))
-	for off := 0; off < len(head); off += iscsi.Largest {
-		if err := t.disk.Read(ctx, got[off:min(off+iscsi.Largest, len(got))], t.base+int64(off)); err != nil {
-			return fmt.Errorf("reading disk %s back: %w", t.device, err)
-		}
+	if err := t.pieces(ctx, got, t.disk.BeginRead); err != nil {
+		return fmt.Errorf("reading disk %s back: %w", t.device, err)
 	}
 	if !bytes.Equal(got, head) {
 		return &differentError{t.device, t.base, int64(len(head))}
 	}
 	return nil
+}
+
+// pieces writes or reads the start of the image.
+func (t *transfer) pieces(ctx context.Context, head []byte, begin func(p []byte, off int64) (*iscsi.Pending, error)) error {
+	var begun []*iscsi.Pending
+	for off := 0; off < len(head); off += iscsi.Largest {
+		on, err := begin(head[off:min(off+iscsi.Largest, len(head))], t.base+int64(off))
+		if err != nil {
+			return err
+		}
+		begun = append(begun, on)
+	}
+	return all(ctx, begun)
 }
