@@ -80,9 +80,14 @@ func ownedOn(b *bench) (*bench, *countingAsker) {
 	b.wantAs(201, admin, "POST", "/v1/ports", `{"uuid":"`+freePort+`","node_uuid":"`+nodeID+`","address":"52:54:00:00:00:08"}`)
 	b.move(nodeID, provision.Manageable, provision.NoState, func(n *store.Node) { n.Lessee = "" })
 	b.observe(nodeID, func(n *store.Node) { n.PowerState = "power off" })
+	return b, b.counted()
+}
+
+// counted counts what racks are asked from now on.
+func (b *bench) counted() *countingAsker {
 	asker := &countingAsker{}
 	b.server.Ask, b.server.dispatch.Ask = asker, asker
-	return b, asker
+	return asker
 }
 
 // before makes hook run before the handler of a route: when the request was judged.

@@ -7,12 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Conflicting is Database for a database that refuses the first attempt of each transaction: as the server does that finds at the commit
-// that another transaction was in the way (serialization_failure). So whatever writes there runs at least twice. Of transactions that run
-// side by side some are refused more often.
-func (c *Cluster) Conflicting(t testing.TB) string {
+// Refuse makes a database refuse the first attempt of each transaction: as the server does that finds at the commit that another
+// transaction was in the way (serialization_failure). So whatever writes there runs at least twice. Of transactions that run side by side
+// some are refused more often.
+func Refuse(t testing.TB, url string) {
 	t.Helper()
-	url := c.Database(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +45,6 @@ func (c *Cluster) Conflicting(t testing.TB) string {
 			t.Fatalf("%v: %.100s", err, s)
 		}
 	}
-	return url
 }
 
 // Refusals is how often such a database has refused a transaction.

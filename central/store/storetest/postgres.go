@@ -205,6 +205,16 @@ func (p *Postgres) Database(t testing.TB) string {
 	return p.create(t, templateName)
 }
 
+// Copy creates a database for t that holds what another holds, to which no one is connected, and returns its URL.
+func (p *Postgres) Copy(t testing.TB, of string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.create(t, config.Database)
+}
+
 // Empty creates a database for t without tables and returns its URL.
 func (p *Postgres) Empty(t testing.TB) string {
 	t.Helper()
