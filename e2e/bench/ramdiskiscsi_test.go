@@ -172,7 +172,8 @@ func (t *target) done(name string, params any) {
 	}
 }
 
-// byHand exports the disk, writes with QEMU's initiator and ends the export. It returns the processor time, in seconds. An empty sum is not compared.
+// byHand exports the disk, writes with QEMU's initiator and ends the export. It returns the processor time, in seconds. An empty sum is
+// not compared.
 func (t *target) byHand(name, sum, format string) float64 {
 	t.b.Helper()
 	t.start()
