@@ -31,8 +31,14 @@ func New(s bringup.Settings) Interface { return Interface{s} }
 // Properties is empty: nothing of the node is read.
 func (Interface) Properties() map[string]string { return nil }
 
-// Validate accepts every node; its boot interface says whether it can boot the ramdisk.
+// Validate accepts every node: nothing of it is read here.
 func (Interface) Validate(*node.Document) error { return nil }
+
+// ValidateWith asks for a boot interface that can boot the ramdisk, as Ironic does by default. An inspection is refused without one in any
+// case, for its first step boots: here validate says so before.
+func (Interface) ValidateWith(h *driver.Hardware, n *node.Document) error {
+	return h.Validate("boot", n)
+}
 
 // InspectSteps boot the ramdisk, take the inventory and switch the machine off.
 func (i Interface) InspectSteps(*node.Document) []driver.Step {

@@ -2,14 +2,17 @@ package agentinspect
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/ironyard/ironyard/protocol/agentapi"
+	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/bringup"
 	"github.com/ironyard/ironyard/rackd/driver/drivertest"
+	"github.com/ironyard/ironyard/rackd/driver/mediaboot"
 	"github.com/ironyard/ironyard/rackd/driver/networkboot"
 )
 
@@ -32,6 +35,47 @@ func TestInspection(t *testing.T) {
 			t.Errorf("power writes %q: the machine stays on", got)
 		}
 	})
+}
+
+// An inspection boots the ramdisk. Where the node's boot interface cannot, validate says so, in its words.
+func TestInspectionNeedsABoot(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot   driver.Boot
+		change func(n *node.Document)
+		want   string
+	}{
+		"all is well":            {networkboot.IPXE(), func(*node.Document) {}, ""},
+		"no port":                {networkboot.IPXE(), func(n *node.Document) { n.Ports = nil }, "none of them with pxe_enabled"},
+		"BIOS, by HTTP":          {networkboot.HTTPIPXE(), func(n *node.Document) { n.Properties = map[string]any{"capabilities": "boot_mode:bios"} }, "only UEFI firmware boots by HTTP"},
+		"no medium can be made":  {mediaboot.VirtualMedia(nil), func(*node.Document) {}, "this rackd serves no media"},
+		"no virtual drive":       {mediaboot.VirtualMedia(nil), func(n *node.Document) { n.DriverInfo = map[string]any{"deploy_iso": "http://192.0.2.1/i.iso"} }, "has no virtual media"},
+		"nothing boots machines": {nil, func(*node.Document) {}, "has no boot interface"},
+	} {
+		r := drivertest.NewRig()
+		c.change(r.Node)
+		kinds := map[string][]driver.Named{"inspect": {{Name: "agent", Impl: New(bringup.Settings{})}}}
+		for kind, impl := range r.Task(networkboot.IPXE()).Hardware.Kinds() {
+			if kind == "power" || kind == "management" || kind == "deploy" {
+				kinds[kind] = []driver.Named{impl}
+			}
+		}
+		if c.boot != nil {
+			kinds["boot"] = []driver.Named{{Name: "boot", Impl: c.boot}}
+		}
+		reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: kinds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Node.Driver, r.Node.Interfaces = "t", nil
+		hw, err := reg.Resolve(r.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = hw.Validate("inspect", r.Node)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 func TestInventoriesThatAreNone(t *testing.T) {
