@@ -47,11 +47,11 @@ func TestWhatFirmwareLoadsIsGuarded(t *testing.T) {
 	r := drivertest.NewRig()
 	k := r.Task(boot)
 	reg, err := driver.NewRegistry(driver.Type{Name: "t", Interfaces: map[string][]driver.Named{"power": {{Name: "p", Impl: k.Hardware.Power()}},
-		"management": {{Name: "m", Impl: m}}, "boot": {{Name: "redfish-https", Impl: boot}}, "deploy": {{Name: "d", Impl: k.Hardware.Deploy()}}}})
+		"management": {{Name: "m", Impl: m}}, "boot": {{Name: "redfish-https", Impl: boot}}, "deploy": {{Name: "ramdisk", Impl: k.Hardware.Deploy()}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node.Document{UUID: "n", Driver: "t", State: provision.Active, BootSet: "disk", InstanceInfo: map[string]any{"boot_iso": image}}
+	n := &node.Document{UUID: "n", Driver: "t", State: provision.Active, BootSet: "disk", Interfaces: map[string]string{"deploy": "ramdisk"}, InstanceInfo: map[string]any{"boot_iso": image}}
 	if k.Hardware, err = reg.Resolve(n); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
+	"github.com/ironyard/ironyard/rackd/driver/fake"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
 	"github.com/ironyard/ironyard/rackd/rackramdisk"
 )
@@ -32,6 +33,18 @@ var instances = map[string]map[string]any{
 	"a partition image by netboot": {"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_type": "partition", "root_gb": 8,
 		"kernel": "http://192.0.2.1/k", "ramdisk": "http://192.0.2.1/r", "capabilities": "boot_option:netboot"},
 	"a volume": {}, // which is a target of the node's
+	// The image of a CD beside what is to be deployed, as an instance before may have left it.
+	"an image and a CD":                       beside(map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32)}),
+	"an image and a CD, said to be a ramdisk": beside(map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "ironic_ramdisk_deploy": true}),
+	"a partition image and a CD":              beside(map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": strings.Repeat("ab", 32), "image_type": "partition", "root_gb": 8}),
+	"a container and a CD":                    beside(map[string]any{"image_source": "oci://192.0.2.1/i", "image_disk_format": "bootc"}),
+	"a volume and a CD":                       beside(map[string]any{}),
+}
+
+// beside is what instance_info brings, with the image of a CD.
+func beside(info map[string]any) map[string]any {
+	info["boot_iso"] = "https://192.0.2.1/i.iso"
+	return info
 }
 
 // attach gives a node a volume that it boots.
@@ -55,12 +68,15 @@ func trouble(boot, deploy, mode, instance string) string {
 		return needsUEFI[boot]
 	}
 	if deploy == "autodetect" {
-		if deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]; instance == "a container" {
+		if deploy = map[bool]string{true: "ramdisk", false: "direct"}[said]; strings.HasPrefix(instance, "a container") {
 			deploy = "bootc"
 		}
 		if instance == "a CD" || strings.HasPrefix(instance, "a kernel") && !said {
 			return "autodetect boots files alone where ironic_ramdisk_deploy is true"
 		}
+	}
+	if what, beside := strings.CutSuffix(chosen, " and a CD"); beside {
+		return troubleBeside(boot, deploy, mode, what)
 	}
 	netboot := ""
 	if instance = chosen; strings.HasSuffix(instance, "netboot") && !network {
@@ -79,6 +95,10 @@ func trouble(boot, deploy, mode, instance string) string {
 	switch deploy {
 	case "noop":
 		return ""
+	case "custom-agent":
+		if instance == "a CD" {
+			return forRamdisk
+		}
 	case "bootc":
 		if instance != "a container" {
 			return "The deploy interface bootc installs a container"
@@ -112,7 +132,28 @@ func trouble(boot, deploy, mode, instance string) string {
 	return netboot
 }
 
-// rescueTrouble is what is said of a rescue that a boot interface cannot boot in a boot mode; empty: it can.
+// forRamdisk is what deploy interfaces say of the image of a CD that they do not boot.
+const forRamdisk = "instance_info has boot_iso: it is for the deploy interface ramdisk, which writes no disk"
+
+// troubleBeside is trouble of an instance that brings the image of a CD, too. Nothing but ramdisk boots one, and none beside an image.
+func troubleBeside(boot, deploy, mode, instance string) string {
+	const both = "An 'image_source' and 'boot_iso' parameter may not be specified at the same time."
+	alone := trouble(boot, deploy, mode, instance)
+	switch {
+	case deploy == "ramdisk" && instance == "a volume": // it boots the CD, as volumes do not count
+		return trouble(boot, deploy, mode, "a CD")
+	case deploy == "ramdisk" && boot != "http":
+		return both
+	case deploy == "anaconda" && instance != "a volume":
+		return both
+	case alone == "" && deploy != "noop":
+		return forRamdisk
+	}
+	return alone // that is said first
+}
+
+// rescueTrouble is what is said of a rescue, or of an inspection by the agent, that a boot interface cannot boot in a boot mode; empty:
+// it can.
 func rescueTrouble(boot, mode string) string {
 	if mode == "bios" {
 		return needsUEFI[boot]
@@ -164,8 +205,9 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	defer func() { _ = s.Close(t.Context()) }()
 	pairs := 0
 	for name, kinds := range s.Describe() {
-		if name == "fake-hardware" {
-			continue // it boots nothing
+		if name == fake.TypeName {
+			allAlike(t, s, kinds["boot"])
+			continue
 		}
 		for _, boot := range kinds["boot"] {
 			for _, deploy := range kinds["deploy"] {
@@ -180,6 +222,14 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 						what := fmt.Sprintf("%s: %s by boot %s and deploy %s in boot mode %s", name, instance, boot, deploy, mode)
 						agrees(t, what, errors.Join(hw.Validate("boot", n), hw.Validate("deploy", n), hw.Validate("storage", n)), trouble(boot, deploy, mode, instance))
 						agrees(t, what+", its rescue", hw.Validate("rescue", n), rescueTrouble(boot, mode))
+						if slices.Contains(kinds["inspect"], "agent") {
+							n.Interfaces["inspect"] = "agent"
+							hw, err := s.Resolve(n)
+							if err != nil {
+								t.Fatal(err)
+							}
+							agrees(t, what+", its inspection", hw.Validate("inspect", n), rescueTrouble(boot, mode))
+						}
 					}
 				}
 			}
@@ -190,13 +240,29 @@ func TestEveryPairOfBootAndDeploy(t *testing.T) {
 	}
 }
 
+// allAlike checks that the boot interfaces of fake hardware are one and the same, whatever they are called. So it has no pairs to judge.
+func allAlike(t *testing.T, s *Set, names []string) {
+	t.Helper()
+	boots := map[driver.Boot][]string{}
+	for _, name := range names {
+		hw, err := s.Resolve(&node.Document{UUID: "u", Driver: fake.TypeName, Interfaces: map[string]string{"boot": name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		boots[hw.Boot()] = append(boots[hw.Boot()], name)
+	}
+	if len(boots) != 1 {
+		t.Errorf("the boot interfaces of fake hardware differ, so their pairs are to be judged: %v", boots)
+	}
+}
+
 // pairOf is a node of that pair, whose password for rescues is there.
 func pairOf(hardware, boot, deploy, mode, instance string, kinds map[string][]string) *node.Document {
 	n := &node.Document{UUID: "u", Driver: hardware, Interfaces: map[string]string{"boot": boot, "deploy": deploy, "rescue": "agent"},
 		Properties: map[string]any{"capabilities": "boot_mode:" + mode},
 		Ports:      []node.Port{{Address: "52:54:00:00:00:01", PXEEnabled: true}}, InstanceInfo: maps.Clone(instances[instance])}
 	n.InstanceInfo["rescue_password"] = "open sesame"
-	if instance == "a volume" {
+	if strings.HasPrefix(instance, "a volume") {
 		attach(n)
 	}
 	if strings.HasPrefix(boot, "redfish-") && slices.Contains(kinds["management"], "redfish") {

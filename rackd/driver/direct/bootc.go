@@ -13,6 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/rackd/driver"
 	"github.com/ironyard/ironyard/rackd/driver/imagefields"
+	"github.com/ironyard/ironyard/rackd/driver/instancefiles"
 )
 
 // Bootc is the deploy interface "bootc": the instance is a container's image, which the ramdisk's agent pulls from its registry, and which
@@ -29,7 +30,7 @@ const diskFormatBootc = "bootc"
 
 // InstanceFields names what is read or refused of instance_info, here or by the agent.
 func (Bootc) InstanceFields() []string {
-	return append([]string{"image_source", "image_disk_format", "bootc_authorized_keys", "bootc_tpm2_luks", "root_device", fieldDrive, fieldPreserveEphemeral}, imagefields.SecretFields()...)
+	return append([]string{"image_source", "image_disk_format", "bootc_authorized_keys", "bootc_tpm2_luks", instancefiles.ISO, "root_device", fieldDrive, fieldPreserveEphemeral}, imagefields.SecretFields()...)
 }
 
 // Validate asks for an image of a registry. The words of the first refusal are Ironic's.
@@ -87,9 +88,9 @@ func (Bootc) Supports(n *node.Document) bool {
 // Adopts implements driver.Adopter: the machine boots its disk.
 func (Bootc) Adopts(*node.Document) bool { return false }
 
-// ValidateWith checks what the instance's capabilities ask for.
+// ValidateWith checks what the instance asks for besides.
 func (Bootc) ValidateWith(h *driver.Hardware, n *node.Document) error {
-	return errors.Join(driver.ValidateInstance(h, n), driver.RefusePreserving(n, "a container that installs itself clears the disk"))
+	return errors.Join(driver.ValidateInstance(h, n), refuseISO(n), driver.RefusePreserving(n, "a container that installs itself clears the disk"))
 }
 
 // DeploySteps are those of a custom deploy, with Ironic's two between.

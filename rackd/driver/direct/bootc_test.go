@@ -114,6 +114,8 @@ func TestWhatBootcRefuses(t *testing.T) {
 		"another format":  {map[string]any{"image_disk_format": "raw"}, "installs containers"},
 		"a token":         {map[string]any{"image_pull_secret": "", "image_request_authorization_secret": "Bearer t0ken"}, "podman takes a user"},
 		"two credentials": {map[string]any{"image_request_authorization_secret": "Bearer t0ken"}, "give one"},
+		"a CD's image":    {map[string]any{"boot_iso": "http://192.0.2.1/i.iso"}, "boot_iso: it is for the deploy interface ramdisk"},
+		"no CD's image":   {map[string]any{"boot_iso": ""}, ""},
 		"a mode":          {map[string]any{"capabilities": "boot_mode:x"}, "boot_mode"},
 	} {
 		r := newRig()

@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,18 @@ func TestStepsOfADeployGetTheConfigDrive(t *testing.T) {
 				t.Error("the node's document was changed")
 			}
 		})
+	}
+}
+
+// The image of a CD would be booted by nothing after the steps of a custom deploy.
+func TestCustomRefusesTheImageOfACD(t *testing.T) {
+	for image, refused := range map[any]bool{nil: false, "": false, "None": false, "http://192.0.2.1/i.iso": true} {
+		r := newRig()
+		r.Deploy, r.Node.InstanceInfo = Custom{New(Settings{})}, map[string]any{"boot_iso": image}
+		err := r.Task(networkboot.IPXE()).Hardware.Validate("deploy", r.Node)
+		if refused != errors.Is(err, driver.ErrInvalid) || !refused && err != nil || refused && !strings.Contains(err.Error(), "boot_iso: it is for the deploy interface ramdisk") {
+			t.Errorf("boot_iso %v: %v", image, err)
+		}
 	}
 }
 

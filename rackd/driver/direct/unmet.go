@@ -15,10 +15,21 @@ import (
 // refusedFields are those of instance_info that ask for what no deploy to a disk does, with the reason. Fields with which clients
 // only say what they have chosen (local_gb, vcpus, memory_mb, display_name) are kept and not read, as in Ironic.
 var refusedFields = map[string]string{
-	"boot_iso":    "it is for the deploy interface ramdisk, which writes no disk",
-	"ks_template": "it is for the deploy interface anaconda",
-	"ks_cfg":      "it is for the deploy interface anaconda",
-	"stage2":      "it is for the deploy interface anaconda",
+	instancefiles.ISO: forRamdisk,
+	"ks_template":     "it is for the deploy interface anaconda",
+	"ks_cfg":          "it is for the deploy interface anaconda",
+	"stage2":          "it is for the deploy interface anaconda",
+}
+
+// forRamdisk is why no other deploy interface takes the image of a CD.
+const forRamdisk = "it is for the deploy interface ramdisk, which writes no disk"
+
+// refuseISO refuses the image of a CD, perhaps of an instance before, where nothing else of refusedFields is.
+func refuseISO(n *node.Document) error {
+	if !asksFor(n.InstanceString(instancefiles.ISO)) {
+		return nil
+	}
+	return fmt.Errorf("node %s: instance_info has %s: %s: remove it: %w", n.Label(), instancefiles.ISO, forRamdisk, driver.ErrInvalid)
 }
 
 // unmet refuses what the instance asks for and would not get.

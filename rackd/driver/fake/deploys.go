@@ -33,7 +33,7 @@ func (l liveDeploy) DeploySteps(n *node.Document) []driver.Step {
 // the writing.
 type customDeploy struct{ deploy }
 
-// InstanceFields are those of the real one.
+// InstanceFields names what the real one gives its steps.
 func (customDeploy) InstanceFields() []string { return []string{"configdrive"} }
 
 func (c customDeploy) DeploySteps(n *node.Document) []driver.Step {

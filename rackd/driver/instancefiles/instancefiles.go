@@ -43,6 +43,13 @@ func Asked(n *node.Document) bool {
 	return Given(n)
 }
 
+// Counts reports whether the node's deploy interface boots the files of instance_info: "ramdisk" does, also where "autodetect" has chosen
+// it. Beside another one they may be left over from an instance before, and boot nothing.
+func Counts(n *node.Document) bool {
+	deploy := n.Interface("deploy")
+	return deploy == "ramdisk" || deploy == "autodetect" && Asked(n)
+}
+
 // Given reports whether instance_info names files to boot: an image of a CD, or a kernel and a ramdisk.
 func Given(n *node.Document) bool {
 	return n.InstanceString(ISO) != "" || n.InstanceString(Kernel) != "" && n.InstanceString(Ramdisk) != ""

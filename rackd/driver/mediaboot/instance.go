@@ -108,7 +108,7 @@ func (i Interface) InstanceURL(n *node.Document) string {
 	if work, _ := i.InstanceMedia(n, nil); i.by == byDrive || work != "" {
 		return ""
 	}
-	return n.InstanceString(fieldInstance)
+	return imageOf(n)
 }
 
 // DesertedInstance implements driver.InstanceMediumMaker. What is behind a base URL of the node's own, no rackd knows.

@@ -117,6 +117,7 @@ func instanceTask(t *testing.T, info map[string]any, drive string, types ...stri
 		t.Fatal(err)
 	}
 	s := &server{alive: true}
+	r.Node.Interfaces = map[string]string{"deploy": "ramdisk"}
 	k.Node, k.Media = r.Node, s
 	k.ConfigDrive = func(context.Context) (string, error) { return drive, nil }
 	return r, k, b, s

@@ -147,7 +147,7 @@ func (i Interface) Validate(n *node.Document) error {
 		}
 		return ownramdisk.ValidateParams(n) // its second medium tells them
 	}
-	if own := n.InstanceString(fieldInstance); own != "" && n.Interface("deploy") == "ramdisk" {
+	if own := imageOf(n); own != "" {
 		if err := i.check(n, "instance_info "+fieldInstance, own); err != nil || i.cannot(n, false) != nil {
 			return err // its deploys boot no ramdisk
 		}
@@ -251,10 +251,19 @@ func (Interface) InstanceOrder(n *node.Document, _ map[string]string) bootorder.
 // BootsFromMedium reports whether the image is in a drive, from which the machine may read for as long as it runs the ramdisk.
 func (i Interface) BootsFromMedium() bool { return i.by == byDrive }
 
+// imageOf is the URL of the image of a CD that is the node's instance; empty: its deploy interface boots none, whatever
+// instance_info names.
+func imageOf(n *node.Document) string {
+	if !instancefiles.Counts(n) {
+		return ""
+	}
+	return n.InstanceString(fieldInstance)
+}
+
 // InstanceOnMedium implements driver.MediumBooter.
 func (i Interface) InstanceOnMedium(n *node.Document, facts map[string]string) bool {
 	work, _ := i.InstanceMedia(n, facts)
-	return i.by == byDrive && !volume.Boots(n) && (work != "" || n.InstanceString(fieldInstance) != "")
+	return i.by == byDrive && !volume.Boots(n) && (work != "" || imageOf(n) != "")
 }
 
 // Medium implements driver.MediumMaker.
@@ -418,7 +427,7 @@ func (i Interface) PrepareInstance(ctx context.Context, t *driver.Task) error {
 		}
 	}
 	boots, err := i.serveInstance(ctx, t, boot)
-	text := t.Node.InstanceString(fieldInstance)
+	text := imageOf(t.Node)
 	switch {
 	case err != nil:
 		return err

@@ -72,7 +72,7 @@ func Boots(n *node.Document) bool {
 	if _, image := n.InstanceInfo["image_source"]; image || !attaches(n) {
 		return false
 	}
-	if deploy := n.Interface("deploy"); deploy == "ramdisk" || deploy == "autodetect" && instancefiles.Asked(n) {
+	if instancefiles.Counts(n) {
 		return false
 	}
 	return slices.ContainsFunc(n.Targets, func(t node.Target) bool { return t.BootIndex == 0 })
