@@ -46,6 +46,7 @@ import (
 	"github.com/ironyard/ironyard/rackd/metrics"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/bootfiles"
+	"github.com/ironyard/ironyard/rackd/netboot/bootscript"
 	"github.com/ironyard/ironyard/rackd/netboot/boottls"
 	"github.com/ironyard/ironyard/rackd/netboot/mediaweb"
 	"github.com/ironyard/ironyard/rackd/outbound"
@@ -80,11 +81,13 @@ type rackd struct {
 	registry   *prometheus.Registry
 	netboot    *netboot.Metrics
 	strangers  *strangers.Gate
-	leases     leases
-	desk       *forward.Desk
-	ramdisks   *rackramdisk.Shelf // nil: this rackd boots no machines
-	files      *bootfiles.Files
-	loader     *bootmedium.Loader // nil: this rackd boots no machines
+	// scriptLines counts the lines about machines that ask for boot scripts, at any face.
+	scriptLines *strangers.LineCount
+	leases      leases
+	desk        *forward.Desk
+	ramdisks    *rackramdisk.Shelf // nil: this rackd boots no machines
+	files       *bootfiles.Files
+	loader      *bootmedium.Loader // nil: this rackd boots no machines
 	// firmwareTLS is what firmware is served with; nil: it is served by HTTP.
 	firmwareTLS *tls.Config
 	// opened is closed when the site's bus is open; waits is why it is not yet, for health.
@@ -189,6 +192,7 @@ func (r *rackd) prepare(ctx context.Context) (err error) {
 	r.fetching = outbound.Client(c.Fetching)
 	r.netboot = netboot.NewMetrics(r.registry)
 	r.strangers = strangers.New(c.Strangers, r.netboot.StrangerRefused, c.Log)
+	r.scriptLines = r.strangers.Lines(bootscript.Door)
 	if c.Rack == nil {
 		c.Log.Info("this rackd boots no machines, for it has no --interface: it can read and switch their power, and deploys none")
 		return nil

@@ -191,7 +191,7 @@ func (r *rackd) directory(f face) directory {
 // scripts writes the boot scripts of machines that ask at a face.
 func (r *rackd) scripts(f face) *bootscript.Scripts {
 	return &bootscript.Scripts{Directory: directory{c: r.conductor, ramdisks: r.ramdisks, cached: r.stock.cached(f.http()), bring: r.instances.bring, asked: true, hears: r.leases.hears(f)}, Journal: r.desk, Metrics: r.netboot,
-		Ramdisk: func(m netboot.Machine) ipxescript.Ramdisk { return r.ramdiskAt(f, m) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log}
+		Ramdisk: func(m netboot.Machine) ipxescript.Ramdisk { return r.ramdiskAt(f, m) }, Discovery: r.cfg.Rack.Discovery, Group: r.cfg.Group, Log: r.cfg.Log, Lines: r.scriptLines}
 }
 
 // bootScript writes the boot script of a node for central, which was asked for it by a

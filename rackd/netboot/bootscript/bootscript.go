@@ -4,8 +4,8 @@
 // Machines whose firmware starts the ramdisk as one program have no script: they ask which program, and its agent asks for the
 // parameters of its boot.
 //
-// It may import rackd/bootorder, rackd/netboot, rackd/netboot/ipxescript
-// and rackd/netboot/loaderconfig.
+// It may import rackd/bootorder, rackd/strangers, rackd/netboot, rackd/netboot/ipxescript
+// and rackd/netboot/loaderconfig. Invariant: lines about callers that are no node's machine keep no line about one out of the log.
 package bootscript
 
 import (
@@ -17,14 +17,13 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/time/rate"
 
 	"github.com/ironyard/ironyard/rackd/bootorder"
 	"github.com/ironyard/ironyard/rackd/netboot"
 	"github.com/ironyard/ironyard/rackd/netboot/ipxescript"
+	"github.com/ironyard/ironyard/rackd/strangers"
 )
 
 // Errors of Scripts.
@@ -54,9 +53,10 @@ type Scripts struct {
 	Discovery bool
 	Group     string
 	Log       *slog.Logger
+	// Lines counts the lines about callers, together with others that have the same; nil: with none, by the default numbers.
+	Lines *strangers.LineCount
 
 	once sync.Once
-	loud *rate.Sometimes
 }
 
 // ForMAC returns the script of the machine with that MAC, in any usual notation.
@@ -78,7 +78,7 @@ func (s *Scripts) forMAC(mac, via string, from netip.Addr, afterVolume bool) (st
 	m, ok := s.Directory.ByMAC(hw.String())
 	if trust := m.Judge(from); afterVolume && ok && m.Order.Volumes != nil && (trust == netboot.Proven || trust == netboot.Unjudged) {
 		why := unbooted(m)
-		s.warn("a machine has not booted its volume", "node", m.UUID, "mac", hw.String(), "state", string(m.State), "why", why)
+		s.warn(m, from, "a machine has not booted its volume", "mac", hw.String(), "state", string(m.State), "why", why)
 		s.Journal.Seen(hw.String(), netboot.PhaseVolume, why)
 	}
 	return s.write(ipxe, m, ok, hw.String(), via, from)
@@ -121,7 +121,7 @@ func (s *Scripts) OwnFile(mac, kind string, from netip.Addr) (f bootorder.File, 
 	}
 	switch trust := m.Judge(from); {
 	case trust == netboot.Foreign:
-		s.warn("a node's own file refused: the caller has another address than the machine was given", "node", m.UUID, "mac", hw.String(), "from", from, "given", m.Addresses)
+		s.warn(m, from, "a node's own file refused: the caller has another address than the machine was given", "mac", hw.String(), "given", m.Addresses)
 		return f, ErrForeign
 	case trust == netboot.Unheard || m.Order.Again:
 		return f, ErrLater
@@ -150,7 +150,7 @@ func (s *Scripts) ForUUID(id, via string, from netip.Addr) (string, error) {
 	m, ok := s.Directory.ByUUID(u.String())
 	if !ok {
 		s.Metrics.Script("unknown")
-		s.warn("boot script refused: unknown UUID", "uuid", u.String(), "via", via, "from", from)
+		s.warnOfStranger(from, "boot script refused: unknown UUID", "uuid", u.String(), "via", via)
 		return ipxescript.WriteUnknown("the UUID " + u.String()), nil
 	}
 	return s.write(ipxe, m, ok, "", via, from)
@@ -173,7 +173,7 @@ func (s *Scripts) ForCentral(id, mac string, from netip.Addr) (string, error) {
 func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via string, from netip.Addr) (string, error) {
 	if !known {
 		s.Metrics.Script("unknown")
-		s.warn("boot script for an unknown machine", "mac", mac, "via", via, "from", from, "discovery", s.Discovery)
+		s.warnOfStranger(from, "boot script for an unknown machine", "mac", mac, "via", via, "discovery", s.Discovery)
 		if !s.Discovery {
 			return l.unknown("the address " + mac), nil
 		}
@@ -181,32 +181,38 @@ func (s *Scripts) write(l Language, m netboot.Machine, known bool, mac, via stri
 		s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
 		return l.write(m, mac, s.Ramdisk(m)), nil
 	}
+	told := m // without what a caller that was not heard of may not know
 	switch m.Judge(from) {
 	case netboot.Foreign:
 		s.Metrics.Script("foreign")
-		s.warn("boot script refused: the caller has another address than the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from, "given", m.Addresses,
+		s.warn(m, from, "boot script refused: the caller has another address than the machine was given", "mac", mac, "via", via, "given", m.Addresses,
 			"todo", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 		return l.foreign(), nil
 	case netboot.Unheard:
 		switch {
 		case m.Order.Disk, m.Order.Refuses():
-			m.Name, m.UUID, m.Order.Reason = "", "", "there is nothing to boot now"
+			told.Name, told.UUID, told.Order.Reason = "", "", "there is nothing to boot now"
 		default:
 			s.Metrics.Script("unheard")
-			s.warn("boot script held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "via", via, "from", from,
+			s.warn(m, from, "boot script held back: this rackd has not heard which address the machine was given", "mac", mac, "via", via,
 				"todo", "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
 			return l.unheard(m, mac, s.Ramdisk(m)), nil
 		}
 	}
 	s.Metrics.Script(m.Order.Name)
 	if m.Order.Again && via == "tftp" {
-		m.Order.OverTFTP = true // by which it certainly can ask again
+		told.Order.OverTFTP = true // by which it certainly can ask again
 	}
-	if m.Order.Refuses() {
-		s.warn("machine has nothing to boot", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
-	}
+	s.warnOfNothing(m, mac, via, from)
 	s.Journal.Seen(mac, netboot.PhaseScript, said(m, via))
-	return l.write(m, mac, s.Ramdisk(m)), nil
+	return l.write(told, mac, s.Ramdisk(told)), nil
+}
+
+// warnOfNothing says that a machine was started for which there is nothing to boot.
+func (s *Scripts) warnOfNothing(m netboot.Machine, mac, via string, from netip.Addr) {
+	if m.Order.Refuses() {
+		s.warn(m, from, "machine has nothing to boot", "mac", mac, "via", via, "state", string(m.State), "reason", m.Order.Reason)
+	}
 }
 
 // Program returns the name of the boot file that a machine's firmware is to start without a boot program before it. It is no secret,
@@ -219,11 +225,12 @@ func (s *Scripts) Program(mac string, arm64 bool, from netip.Addr) (file string,
 	m, ok := s.Directory.ByMAC(hw.String())
 	switch {
 	case !ok:
-		s.warn("program for an unknown machine", "mac", hw.String(), "from", from)
+		s.warnOfStranger(from, "program for an unknown machine", "mac", hw.String())
 		return "", ErrUnknown
 	case m.Order.Again && m.UUID == "": // a node's perhaps, which this rackd cannot know now
 		return "", ErrLater
 	case !m.Order.Direct || m.Order.Load == nil:
+		s.warnOfNothing(m, hw.String(), "http", from)
 		s.Journal.Seen(hw.String(), netboot.PhaseProgram, fmt.Sprintf("none, state %s: %s", m.State, m.Order.Name))
 		return "", ErrNothing
 	}
@@ -241,7 +248,7 @@ func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
 	m, ok := s.Directory.ByMAC(mac)
 	if !ok {
 		s.Metrics.Script("unknown")
-		s.warn("parameters for an unknown machine", "mac", mac, "from", from, "discovery", s.Discovery)
+		s.warnOfStranger(from, "parameters for an unknown machine", "mac", mac, "discovery", s.Discovery)
 		if !s.Discovery {
 			return "", ErrUnknown
 		}
@@ -250,12 +257,12 @@ func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
 	switch trust := m.Judge(from); {
 	case trust == netboot.Foreign:
 		s.Metrics.Script("foreign")
-		s.warn("parameters refused: the caller has another address than the machine was given", "node", m.UUID, "mac", mac, "from", from, "given", m.Addresses,
+		s.warn(m, from, "parameters refused: the caller has another address than the machine was given", "mac", mac, "given", m.Addresses,
 			"todo", "if this is the node's machine: let it ask DHCP again, or look for a second DHCP server")
 		return "", ErrForeign
 	case trust == netboot.Unheard:
 		s.Metrics.Script("unheard")
-		s.warn("parameters held back: this rackd has not heard which address the machine was given", "node", m.UUID, "mac", mac, "from", from,
+		s.warn(m, from, "parameters held back: this rackd has not heard which address the machine was given", "mac", mac,
 			"todo", "see that the machine's DHCP requests reach this rackd, or start it with --dhcp off")
 		return "", ErrLater
 	case m.Order.Again:
@@ -263,7 +270,7 @@ func (s *Scripts) Parameters(mac string, from netip.Addr) (string, error) {
 		return "", ErrLater
 	case m.Order.Load == nil:
 		s.Metrics.Script(m.Order.Name)
-		s.warn("the machine runs a ramdisk that nothing waits for", "node", m.UUID, "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
+		s.warn(m, from, "the machine runs a ramdisk that nothing waits for", "mac", mac, "state", string(m.State), "reason", m.Order.Reason)
 		return "", ErrNothing
 	}
 	s.Metrics.Script(m.Order.Name)
@@ -283,7 +290,7 @@ func (s *Scripts) Installer(id, bootID string, from netip.Addr) (netboot.Machine
 		return m, ipxescript.Ramdisk{}, ErrUnknown
 	}
 	refuse := func(why error, todo string) (netboot.Machine, ipxescript.Ramdisk, error) {
-		s.warn("file of an installer refused", "node", m.UUID, "from", from, "given", m.Addresses, "error", why, "todo", todo)
+		s.warn(m, from, "file of an installer refused", "given", m.Addresses, "error", why, "todo", todo)
 		return netboot.Machine{}, ipxescript.Ramdisk{}, why
 	}
 	switch trust := m.Judge(from); {
@@ -301,13 +308,34 @@ func said(m netboot.Machine, via string) string {
 	return fmt.Sprintf("%s, state %s, by %s", m.Order.Name, m.State, strings.ToUpper(via))
 }
 
-// Scripts that are refused cost so many log lines and no more: strangers may ask as often as they like.
-const (
-	warnAtFirst = 20
-	warnEvery   = 10 * time.Second
-)
+// lines counts the lines about callers: they may ask as often as they like.
+func (s *Scripts) lines() *strangers.LineCount {
+	s.once.Do(func() {
+		if s.Lines == nil {
+			s.Lines = strangers.New(strangers.Budget{}, nil, s.Log).Lines(Door)
+		}
+	})
+	return s.Lines
+}
 
-func (s *Scripts) warn(text string, details ...any) {
-	s.once.Do(func() { s.loud = &rate.Sometimes{First: warnAtFirst, Interval: warnEvery} })
-	s.loud.Do(func() { s.Log.Warn(text, details...) })
+// Door is the name under which the log tells of lines that were left out.
+const Door = "boot scripts"
+
+// warnOfStranger logs a line about a caller that named no node.
+func (s *Scripts) warnOfStranger(from netip.Addr, text string, details ...any) {
+	if s.lines().OfStranger() {
+		s.Log.Warn(text, append([]any{"from", from}, details...)...)
+	}
+}
+
+// warn logs a line about a node's machine. Callers that have not shown that they are the machine have a count of their own for each node:
+// they keep no line about the machine itself out of the log.
+func (s *Scripts) warn(m netboot.Machine, from netip.Addr, text string, details ...any) {
+	name := m.UUID
+	if trust := m.Judge(from); trust == netboot.Foreign || trust == netboot.Unheard {
+		name += " by others"
+	}
+	if s.lines().OfMachine(name) {
+		s.Log.Warn(text, append([]any{"node", m.UUID, "from", from}, details...)...)
+	}
 }
