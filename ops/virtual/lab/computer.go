@@ -20,6 +20,7 @@ var (
 	_ vbmc.ISCSIBooter = computer{}
 	_ vbmc.MediaDrive  = computer{}
 	_ vbmc.StickDrive  = computer{}
+	_ vbmc.FloppyDrive = computer{}
 
 	_ vbmc.ProgressTeller = computer{}
 )

@@ -16,7 +16,7 @@ const (
 const (
 	diskSlot = 2
 	cardSlot = 3
-	usbSlot  = 4    // with AArch64's CD drive, and the stick
+	usbSlot  = 4    // with AArch64's CD drive, the stick and the floppy
 	sataSlot = 0x1f // of q35's own controller, function sataFunction
 )
 

@@ -24,7 +24,7 @@ type board struct {
 	machine, cpu string
 	// code and variables are the files of UEFI firmware. Without the second the rack lays the variables out.
 	code, variables string
-	// bus is what the CD drive and the stick need, and drive is the drive without its place in the boot order.
+	// bus is what the CD drive and the drives on USB need, and drive is the drive without its place in the boot order.
 	bus   []string
 	drive string
 }
@@ -47,7 +47,7 @@ func (c Config) board() board {
 		machine: "q35,graphics=off", cpu: "max", code: ovmfCode, variables: ovmfVars,
 		drive: fmt.Sprintf("ide-cd,bus=ide.%d,id=%s", drivePort, driveID),
 	}
-	if c.USBStick {
+	if c.USBStick || c.USBFloppy {
 		b.bus = []string{"-device", fmt.Sprintf("qemu-xhci,id=usb,addr=%#x", usbSlot)}
 	}
 	if c.SecureBoot {

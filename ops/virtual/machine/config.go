@@ -94,6 +94,8 @@ type Config struct {
 	KeysFrom string `json:"keys_from,omitempty"`
 	// USBStick: the machine's BMC has a second virtual drive, which the machine sees as a USB stick while an image is in it.
 	USBStick bool `json:"usb_stick,omitempty"`
+	// USBFloppy: the machine's BMC has a virtual drive of a floppy, which the machine sees on USB while an image is in it. None boots from it.
+	USBFloppy bool `json:"usb_floppy,omitempty"`
 	// NoCD: the machine has no CD drive, and its BMC none to show.
 	NoCD bool `json:"no_cd,omitempty"`
 	// What DMI says about the machine.
@@ -236,7 +238,7 @@ func (c Config) boots(device string) error {
 	case Stick:
 		switch {
 		case !c.USBStick:
-			return errNoStick
+			return stick.none
 		case c.BootByVariables:
 			return refused{errors.New("its boot order is that of its variables, which name no USB stick")}
 		}

@@ -83,20 +83,23 @@ func checkMedium(image string) error {
 }
 
 // waits reports whether the machine has media when it starts, for which QEMU waits.
-func (m *Machine) waits() bool { return m.state.Medium != "" || m.state.Stick != "" }
+func (m *Machine) waits() bool {
+	return m.state.Medium != "" || m.state.Stick != "" || m.state.Floppy != ""
+}
 
 // load puts the media into the drives of a QEMU that is paused, and lets it go on. As a
 // real board does, the machine starts without a medium that cannot be read. The
 // caller holds mu.
 func (m *Machine) load(ctx context.Context, p *process) error {
-	m.state.MediumProblem, m.state.StickProblem = "", ""
+	m.state.MediumProblem, m.state.StickProblem, m.state.FloppyProblem = "", "", ""
 	fromStick := m.state.Override == Stick
-	plug := func(ctx context.Context, image string) error { return p.plug(ctx, image, fromStick) }
+	plug := func(ctx context.Context, image string) error { return p.plug(ctx, stick, image, fromStick) }
+	plugFloppy := func(ctx context.Context, image string) error { return p.plug(ctx, floppy, image, false) }
 	for _, d := range []struct {
 		image   string
 		problem *string
 		into    func(context.Context, string) error
-	}{{m.state.Medium, &m.state.MediumProblem, p.insert}, {m.state.Stick, &m.state.StickProblem, plug}} {
+	}{{m.state.Medium, &m.state.MediumProblem, p.insert}, {m.state.Stick, &m.state.StickProblem, plug}, {m.state.Floppy, &m.state.FloppyProblem, plugFloppy}} {
 		if d.image == "" {
 			continue
 		}

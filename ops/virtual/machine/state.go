@@ -28,6 +28,9 @@ type state struct {
 	// Stick is the URL of the image in the USB stick, StickProblem as MediumProblem.
 	Stick        string `json:"stick,omitempty"`
 	StickProblem string `json:"stick_problem,omitempty"`
+	// Floppy is the URL of the image in the USB floppy drive, FloppyProblem as MediumProblem.
+	Floppy        string `json:"floppy,omitempty"`
+	FloppyProblem string `json:"floppy_problem,omitempty"`
 	// SecureBootNow is whether the firmware enforced secure boot at its last start.
 	SecureBootNow bool   `json:"secure_boot_now,omitempty"`
 	Staged        staged `json:"staged,omitzero"`

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// plugged reports whether QEMU has the stick.
-func (m *Machine) plugged(t *testing.T) bool {
+// plugged reports whether QEMU has a drive on USB.
+func (m *Machine) plugged(t *testing.T, d usbDrive) bool {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -23,7 +23,7 @@ func (m *Machine) plugged(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		if n.Name == stickImage {
+		if n.Name == d.image() {
 			return true
 		}
 	}
@@ -44,24 +44,24 @@ func TestStick(t *testing.T) {
 	if err := m.InsertStick(t.Context(), image); !errors.Is(err, ErrMediumInside) {
 		t.Errorf("into a full drive: %v", err)
 	}
-	if err := m.Start(t.Context()); err != nil || !m.plugged(t) || asked.Load() == 0 {
+	if err := m.Start(t.Context()); err != nil || !m.plugged(t, stick) || asked.Load() == 0 {
 		t.Fatalf("after the start: %v, %d requests", err, asked.Load())
 	}
 	for range 2 {
-		if err := m.EjectStick(t.Context()); err != nil || m.plugged(t) {
+		if err := m.EjectStick(t.Context()); err != nil || m.plugged(t, stick) {
 			t.Fatalf("eject: %v", err)
 		}
 	}
 	if err := m.InsertStick(t.Context(), missing); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "404") || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("what is not there: %v", err)
 	}
-	if err := m.InsertStick(t.Context(), image); err != nil || !m.plugged(t) {
+	if err := m.InsertStick(t.Context(), image); err != nil || !m.plugged(t, stick) {
 		t.Errorf("into a machine that is on: %v", err)
 	}
 	if err := errors.Join(m.Stop(t.Context()), m.EjectStick(t.Context()), m.InsertStick(t.Context(), missing), m.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if got, problem, err := m.Stick(); err != nil || got != missing || problem == nil || strings.Contains(problem.Error(), "hidden") || m.plugged(t) {
+	if got, problem, err := m.Stick(); err != nil || got != missing || problem == nil || strings.Contains(problem.Error(), "hidden") || m.plugged(t, stick) {
 		t.Errorf("a start without its stick: %q, problem %v, %v", got, problem, err)
 	}
 	if err := m.EjectStick(t.Context()); err != nil {

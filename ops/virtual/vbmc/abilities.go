@@ -152,6 +152,14 @@ type StickDrive interface {
 	EjectStick(ctx context.Context) error
 }
 
+// FloppyDrive is a Computer with a drive of a floppy. It does not boot from it.
+type FloppyDrive interface {
+	// Floppy is the image in the drive, as Medium is. The error is errors.ErrUnsupported for a Computer that has no such drive.
+	Floppy() (image string, problem, err error)
+	InsertFloppy(ctx context.Context, image string) error
+	EjectFloppy(ctx context.Context) error
+}
+
 // able tells whether a Computer that implements an ability has it, by the error of the
 // ability's first method.
 func able(err error) bool { return !errors.Is(err, errors.ErrUnsupported) }

@@ -132,6 +132,19 @@ func (s *withAStick) InsertStick(_ context.Context, image string) error {
 }
 func (s *withAStick) EjectStick(context.Context) error { s.stick = ""; return nil }
 
+// withAFloppy is one with a drive of a floppy beside that of a stick.
+type withAFloppy struct {
+	withAStick
+	floppy string
+}
+
+func (f *withAFloppy) Floppy() (string, error, error) { return f.floppy, nil, nil }
+func (f *withAFloppy) InsertFloppy(_ context.Context, image string) error {
+	f.floppy = image
+	return nil
+}
+func (f *withAFloppy) EjectFloppy(context.Context) error { f.floppy = ""; return nil }
+
 func serveEquipped(t *testing.T) (*BMC, *equipped, string) {
 	t.Helper()
 	computer := &equipped{}

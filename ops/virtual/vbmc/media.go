@@ -11,8 +11,9 @@ import (
 const mediaPath = managerPath + "/VirtualMedia"
 
 const (
-	cdPath    = mediaPath + "/Cd"
-	stickPath = mediaPath + "/UsbStick"
+	cdPath     = mediaPath + "/Cd"
+	stickPath  = mediaPath + "/UsbStick"
+	floppyPath = mediaPath + "/Floppy"
 )
 
 // slot is a virtual drive as the BMC has it.
@@ -22,8 +23,12 @@ type slot struct {
 }
 
 var (
-	cdSlot    = slot{cdPath, "Cd", "Virtual CD", []string{"CD", "DVD"}}
-	stickSlot = slot{stickPath, "UsbStick", "Virtual USB Stick", []string{"USBStick"}}
+	cdSlot     = slot{cdPath, "Cd", "Virtual CD", []string{"CD", "DVD"}}
+	stickSlot  = slot{stickPath, "UsbStick", "Virtual USB Stick", []string{"USBStick"}}
+	floppySlot = slot{floppyPath, "Floppy", "Virtual Floppy", []string{"Floppy"}}
+
+	// diskSlots are those whose drives the computer sees while an image is in them.
+	diskSlots = []slot{stickSlot, floppySlot}
 )
 
 // Inserted returns the URL of the image in the virtual CD drive, empty for none.
@@ -36,12 +41,17 @@ func (b *BMC) Inserted() string {
 }
 
 // InsertedStick returns the URL of the image in the virtual USB stick, empty for none.
-func (b *BMC) InsertedStick() string {
-	d, ok := b.stickDrive()
+func (b *BMC) InsertedStick() string { return b.insertedDisk(stickSlot) }
+
+// InsertedFloppy returns the URL of the image in the virtual floppy drive, empty for none.
+func (b *BMC) InsertedFloppy() string { return b.insertedDisk(floppySlot) }
+
+func (b *BMC) insertedDisk(s slot) string {
+	d, ok := b.diskDrive(s)
 	if !ok {
 		return ""
 	}
-	image, _, _ := d.Stick()
+	image, _, _ := d.held()
 	return image
 }
 
@@ -58,13 +68,30 @@ func (b *BMC) inside() (image string, problem error) {
 	return b.medium, nil
 }
 
-func (b *BMC) stickDrive() (StickDrive, bool) {
-	d, ok := b.computer.(StickDrive)
-	if ok {
-		_, _, err := d.Stick()
-		ok = able(err)
+// diskDrive is what the computer does with the drive of a slot of diskSlots.
+type diskDrive struct {
+	held   func() (image string, problem, err error)
+	insert func(ctx context.Context, image string) error
+	eject  func(ctx context.Context) error
+}
+
+// diskDrive returns the computer's drive of a slot, if it has one.
+func (b *BMC) diskDrive(s slot) (d diskDrive, ok bool) {
+	switch s.path {
+	case stickPath:
+		if of, can := b.computer.(StickDrive); can {
+			d = diskDrive{of.Stick, of.InsertStick, of.EjectStick}
+		}
+	case floppyPath:
+		if of, can := b.computer.(FloppyDrive); can {
+			d = diskDrive{of.Floppy, of.InsertFloppy, of.EjectFloppy}
+		}
 	}
-	return d, ok
+	if d.held == nil {
+		return d, false
+	}
+	_, _, err := d.held()
+	return d, able(err)
 }
 
 func (b *BMC) cd() object {
@@ -77,8 +104,10 @@ func (b *BMC) drives() (list []slot) {
 	if !b.cfg.NoCD {
 		list = append(list, cdSlot)
 	}
-	if _, has := b.stickDrive(); has {
-		list = append(list, stickSlot)
+	for _, s := range diskSlots {
+		if _, has := b.diskDrive(s); has {
+			list = append(list, s)
+		}
 	}
 	return list
 }
@@ -94,15 +123,15 @@ func (s slot) of(do handler) handler {
 	}
 }
 
-// withStick answers 404 where the computer has no USB stick.
-func withStick(do func(b *BMC, d StickDrive, w http.ResponseWriter, r *http.Request)) handler {
+// withDisk answers 404 where the computer has no drive of the slot.
+func (s slot) withDisk(do func(s slot, b *BMC, d diskDrive, w http.ResponseWriter, r *http.Request)) handler {
 	return func(b *BMC, w http.ResponseWriter, r *http.Request) {
-		d, ok := b.stickDrive()
+		d, ok := b.diskDrive(s)
 		if !ok {
 			notFound(w, r)
 			return
 		}
-		do(b, d, w, r)
+		do(s, b, d, w, r)
 	}
 }
 
@@ -186,25 +215,30 @@ func (s slot) asked(w http.ResponseWriter, r *http.Request) (image string, ok bo
 // full refuses a medium for a drive that holds one.
 var full = refusal{http.StatusConflict, "ResourceInUse", "The drive holds a medium: eject it first."}
 
-func (b *BMC) insertStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
-	image, ok := stickSlot.asked(w, r)
-	if !ok || !b.admits(stickSlot, image, w, r) {
+func (s slot) showDisk(b *BMC, d diskDrive, w http.ResponseWriter, _ *http.Request) {
+	image, problem, _ := d.held()
+	write(w, http.StatusOK, b.showTrust(s, s.show(image, problem)))
+}
+
+func (s slot) insertDisk(b *BMC, d diskDrive, w http.ResponseWriter, r *http.Request) {
+	image, ok := s.asked(w, r)
+	if !ok || !b.admits(s, image, w, r) {
 		return
 	}
-	if inside, _, _ := d.Stick(); inside != "" {
+	if inside, _, _ := d.held(); inside != "" {
 		full.write(w)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
-	if err := d.InsertStick(ctx, image); err != nil {
+	if err := d.insert(ctx, image); err != nil {
 		b.refused(w, "ActionParameterValueError", "inserting the image", err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (b *BMC) ejectStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
+func (slot) ejectDisk(b *BMC, d diskDrive, w http.ResponseWriter, r *http.Request) {
 	body, ok := decodeAction(w, r)
 	if !ok {
 		return
@@ -215,7 +249,7 @@ func (b *BMC) ejectStick(d StickDrive, w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
-	if err := d.EjectStick(ctx); err != nil {
+	if err := d.eject(ctx); err != nil {
 		b.refused(w, "ActionNotSupported", "ejecting the image", err)
 		return
 	}

@@ -109,6 +109,36 @@ func TestStickDrive(t *testing.T) {
 	}
 }
 
+// A BMC with a drive of a floppy lists it beside the others, and takes and gives its image back apart from theirs. The computer is not told
+// to boot from it.
+func TestFloppyDrive(t *testing.T) {
+	computer := &withAFloppy{}
+	b, err := New(Config{Username: "admin", Password: "secret-word", UEFI: true, Name: "uefi-0", MAC: "52:54:00:00:00:01"}, computer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert, eject := floppyPath+"/Actions/VirtualMedia.InsertMedia", floppyPath+"/Actions/VirtualMedia.EjectMedia"
+	if got := body(t, b, mediaPath); len(got["Members"].([]any)) != 3 {
+		t.Errorf("drives: %v", got["Members"])
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/a","MediaType":"USBStick"}`, 400, "MediaType")
+	if w := ask(b, "POST", insert, `{"Image":"http://x/p.img","MediaType":"Floppy"}`); w.Code != 204 || b.InsertedFloppy() != "http://x/p.img" || b.InsertedStick()+b.Inserted() != "" {
+		t.Fatalf("insert: %d %s; floppy %q, stick %q, CD %q", w.Code, w.Body, b.InsertedFloppy(), b.InsertedStick(), b.Inserted())
+	}
+	if got := body(t, b, floppyPath); got["Inserted"] != true || got["Image"] != "http://x/p.img" || fmt.Sprint(got["MediaTypes"]) != "[Floppy]" {
+		t.Errorf("the floppy: %v", got)
+	}
+	refuses(t, b, "POST", insert, `{"Image":"http://x/b.img"}`, 409, "eject it first")
+	refuses(t, b, "PATCH", systemPath, `{"Boot":{"BootSourceOverrideTarget":"Floppy","BootSourceOverrideEnabled":"Once"}}`, 400, "Floppy")
+	if w := ask(b, "POST", eject, ""); w.Code != 204 || computer.floppy != "" {
+		t.Errorf("eject: %d %s, %q", w.Code, w.Body, computer.floppy)
+	}
+	plain, _, _ := serve(t)
+	if ask(plain, "GET", floppyPath, "").Code != 404 || ask(plain, "POST", insert, `{"Image":"http://x/a"}`).Code != 404 {
+		t.Error("a BMC without a drive of a floppy has one")
+	}
+}
+
 // A BMC without a drive of a CD shows its stick alone. The machine may be told to boot from that, and not from a CD.
 func TestStickAlone(t *testing.T) {
 	computer := &withAStick{}

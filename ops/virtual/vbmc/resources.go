@@ -81,16 +81,15 @@ var routes = sync.OnceValue(func() http.Handler {
 		}
 		return collection(mediaPath, "VirtualMediaCollection", "VirtualMedia Collection", paths...)
 	})
-	closed("GET", stickPath, withStick(func(b *BMC, d StickDrive, w http.ResponseWriter, _ *http.Request) {
-		image, problem, _ := d.Stick()
-		write(w, http.StatusOK, b.showTrust(stickSlot, stickSlot.show(image, problem)))
-	}))
-	closed("POST", stickPath+"/Actions/VirtualMedia.InsertMedia", withStick((*BMC).insertStick))
-	closed("POST", stickPath+"/Actions/VirtualMedia.EjectMedia", withStick((*BMC).ejectStick))
+	for _, s := range diskSlots {
+		closed("GET", s.path, s.withDisk(slot.showDisk))
+		closed("POST", s.path+"/Actions/VirtualMedia.InsertMedia", s.withDisk(slot.insertDisk))
+		closed("POST", s.path+"/Actions/VirtualMedia.EjectMedia", s.withDisk(slot.ejectDisk))
+	}
 	closed("GET", cdPath, cdSlot.of(func(b *BMC, w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, b.cd()) }))
 	closed("POST", cdPath+"/Actions/VirtualMedia.InsertMedia", cdSlot.of((*BMC).insertMedia))
 	closed("POST", cdPath+"/Actions/VirtualMedia.EjectMedia", cdSlot.of((*BMC).ejectMedia))
-	for _, s := range []slot{cdSlot, stickSlot} {
+	for _, s := range append([]slot{cdSlot}, diskSlots...) {
 		closed("PATCH", s.path, s.of(s.patchTrust))
 		closed("GET", s.path+"/Certificates", s.of(s.listTrust))
 		closed("POST", s.path+"/Certificates", s.of(s.addTrusted))

@@ -29,7 +29,7 @@ func (b *BMC) bootTargets() []string {
 	if !b.cfg.NoCD && !b.is(Dell) {
 		list = append(list, "Cd")
 	}
-	if _, ok := b.stickDrive(); ok {
+	if _, ok := b.diskDrive(stickSlot); ok {
 		list = append(list, "Usb")
 	}
 	if _, ok := b.httpBooter(); ok {
