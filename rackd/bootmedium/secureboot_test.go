@@ -75,8 +75,8 @@ func signedKernel(t *testing.T) File {
 	return kernel
 }
 
-// factoryFirmware is OVMF with the keys of Microsoft, which checks what it starts. QEMU divides its arguments at commas: the name of the test
-// has none.
+// factoryFirmware is OVMF with the keys of Microsoft, which checks what it starts. QEMU divides its arguments at commas: the name of the
+// test has none.
 func factoryFirmware(t *testing.T) []string {
 	t.Helper()
 	store, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.ms.fd")
@@ -95,8 +95,8 @@ func factoryFirmware(t *testing.T) []string {
 // refusedByFirmware is what OVMF says of a program that no key of its own has signed.
 var refusedByFirmware = regexp.MustCompile(`BdsDxe: failed to load Boot[0-9A-F]+ .*: Access Denied`)
 
-// Firmware with Microsoft's keys starts the medium of a host that has Debian's shim and signed GRUB: these start Debian's kernel, which says
-// that secure boot is on. The disk that looks like a medium is not heard. The medium of a host without them the firmware refuses.
+// Firmware with Microsoft's keys starts the medium of a host that has Debian's shim and signed GRUB: these start Debian's kernel, which
+// says that secure boot is on. The disk that looks like a medium is not heard. The medium of a host without them the firmware refuses.
 // make hardware runs it.
 func TestMediumBySecureBoot(t *testing.T) {
 	if os.Getenv("IRONYARD_E2E") == "" || os.Getenv("IRONYARD_HARDWARE") == "" {
