@@ -86,13 +86,11 @@ func seeking(ctx context.Context, t *testing.T) map[string]string {
 	return fields
 }
 
-// An instance without a disk finds its config drive by the label, in a second virtual drive, at each boot: also when the rackd that has
-// deployed it is gone. Its address ends with the instance. make hardware runs it.
+// An instance without a disk finds its config drive by the label, in a second virtual drive, of a USB stick or a floppy, at each boot: also
+// when the rackd that has deployed it is gone. Its address ends with the instance. make hardware runs it.
 func TestConfigDriveByMedium(t *testing.T) {
-	if os.Getenv("IRONYARD_HARDWARE") == "" {
-		t.Skip("it takes minutes: make hardware runs it")
-	}
-	for _, name := range []string{"bios-0", "uefi-0"} {
+	hardwareOnly(t)
+	for _, name := range []string{"bios-0", "uefi-0", "floppy-0", "floppy-1"} {
 		t.Run(name, func(t *testing.T) { findsItsDrive(t, name) })
 	}
 }
@@ -138,7 +136,7 @@ func findsItsDrive(t *testing.T, name string) {
 	})
 	alone(t)
 	finds("a reboot", func() error { return o.Power(ctx, id, "rebooting") })
-	at := theRack.BMC(name).InsertedStick()
+	at := second(name)
 	ns, err := theRack.Lab.Namespace()
 	if err != nil {
 		t.Fatal(err)

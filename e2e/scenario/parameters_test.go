@@ -51,15 +51,27 @@ func madeFixed(ctx context.Context, t *testing.T) {
 	}
 }
 
-// A ramdisk in an operator's image knows no rackd. It finds the parameters of its boot on a USB stick of the BMC, and deploys. The stick
-// and its address go with the ramdisk. make hardware runs it.
-func TestDeployByAnImageWithParameters(t *testing.T) {
-	if os.Getenv("IRONYARD_HARDWARE") == "" {
-		t.Skip("it takes minutes: make hardware runs it")
+// second is what a machine's BMC has in its drive for a second medium. Those of floppy-0 and floppy-1 have one of a floppy for it.
+func second(name string) (image string) {
+	if strings.HasPrefix(name, "floppy-") {
+		return theRack.BMC(name).InsertedFloppy()
 	}
-	const name = "uefi-0"
+	return theRack.BMC(name).InsertedStick()
+}
+
+// A ramdisk in an operator's image knows no rackd. It finds the parameters of its boot in a second virtual drive, and deploys: on a USB
+// stick, on a floppy beside a CD, and on a floppy beside the stick that it boots from. The medium and its address go with the ramdisk.
+// make hardware runs it.
+func TestDeployByAnImageWithParameters(t *testing.T) {
+	hardwareOnly(t)
+	madeFixed(t.Context(), t)
+	for _, name := range []string{"uefi-0", "floppy-0", "floppy-1"} {
+		t.Run(name, func(t *testing.T) { deploysByParameters(t, name) })
+	}
+}
+
+func deploysByParameters(t *testing.T, name string) {
 	ctx := limit(t, 10*time.Minute)
-	madeFixed(ctx, t)
 	o := theRack.Operator
 	id := enrolled(ctx, t, name, func(m *operator.Machine) { m.Interfaces = map[string]string{"boot": "redfish-virtual-media"} })
 	for field, value := range map[string]any{"deploy_iso": theRack.ImageURL(fixedImage), "config_via_removable": true, "kernel_append_params": "ipa-debug=1"} {
@@ -73,16 +85,19 @@ func TestDeployByAnImageWithParameters(t *testing.T) {
 	if err := o.SetImage(ctx, id, qcow2()); err != nil {
 		t.Fatal(err)
 	}
-	console := consoleFromNow(t, name)
+	console, began := consoleFromNow(t, name), time.Now()
 	if err := o.Ask(ctx, id, "active", nil); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := console.Wait(ctx, regexp.MustCompile(`parameters read from a second medium.*`)); err != nil {
+	line, err := console.Wait(ctx, regexp.MustCompile(`parameters read from a second medium.*`))
+	if err != nil {
 		t.Fatal(err)
-	} else if !strings.Contains(line, "/dev/sd") {
+	}
+	if !strings.Contains(line, "/dev/sd") {
 		t.Errorf("the agent says %q", line)
 	}
-	at := theRack.BMC(name).InsertedStick()
+	t.Logf("%.0f s after the request: %s", time.Since(began).Seconds(), strings.TrimSpace(line))
+	at := second(name)
 	ns, err := theRack.Lab.Namespace()
 	if err != nil {
 		t.Fatal(err)
@@ -108,17 +123,15 @@ func TestDeployByAnImageWithParameters(t *testing.T) {
 	}
 	said, err := exec.CommandContext(ctx, "mtype", "-i", path, "::parameters.txt").CombinedOutput()
 	if err != nil || status != http.StatusOK || !bytes.Contains(said, []byte("ironyard-node="+id)) || !bytes.Contains(said, []byte("ipa-debug=1\n")) {
-		t.Errorf("the stick is answered with %d, and mtype reads %q, %v", status, said, err)
+		t.Errorf("the medium is answered with %d, and mtype reads %q, %v", status, said, err)
 	}
 	if _, err := o.Wait(ctx, id, provision.Active); err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%s is active after %.0f s", name, time.Since(began).Seconds())
 	empty(t, name)
-	if got := theRack.BMC(name).InsertedStick(); got != "" {
-		t.Errorf("after the deploy the stick is %s", got)
-	}
 	if status, _ := read(); status != http.StatusNotFound {
-		t.Errorf("after the deploy the stick's address is answered with %d", status)
+		t.Errorf("after the deploy the medium's address is answered with %d", status)
 	}
 	undeployed(ctx, t, id)
 	empty(t, name)

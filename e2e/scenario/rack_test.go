@@ -153,7 +153,10 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			machine.Config{Name: "bond-0", Firmware: machine.UEFI, DiskMiB: 1024, FurtherCards: make([]machine.Card, 1)},
 			// whose BMCs have no drive of a CD
 			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},
-			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true})
+			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true},
+			// whose BMCs have a drive of a floppy beside that which the machine boots from
+			machine.Config{Name: "floppy-0", Firmware: machine.UEFI, DiskMiB: 1024, USBFloppy: true},
+			machine.Config{Name: "floppy-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, USBFloppy: true, NoCD: true})
 		programs := filepath.Join(cache, "arm64")
 		o.RackdArgs = append(o.RackdArgs, "--uki-arm64", filepath.Join(programs, "ironyard-arm64.efi"), "--rescue-uki-arm64", filepath.Join(programs, "ironyard-rescue-arm64.efi"))
 		g.Go(func() error { return prepareARM64(ctx, root, cache, programs) })

@@ -151,7 +151,8 @@ func runsAgain(t *testing.T, name, boot string, fields map[string]string) {
 // empty looks that a machine's virtual drives are empty.
 func empty(t *testing.T, name string) {
 	t.Helper()
-	if cd, stick := theRack.BMC(name).Inserted(), theRack.BMC(name).InsertedStick(); cd != "" || stick != "" {
-		t.Errorf("afterwards the drives hold %q and %q", cd, stick)
+	b := theRack.BMC(name)
+	if cd, stick, floppy := b.Inserted(), b.InsertedStick(), b.InsertedFloppy(); cd != "" || stick != "" || floppy != "" {
+		t.Errorf("afterwards the drives hold %q, %q and %q", cd, stick, floppy)
 	}
 }
