@@ -123,15 +123,15 @@ func detached(t *testing.T, name string) {
 	}
 }
 
-// The firmware of an iLO's machine shows a target its secret by CHAP, by each boot interface that has it log in, and the machine boots its
-// volume. With a wrong secret the deploy fails, and says what to look at. make boot runs it. The target is Linux's, as in
-// TestDeployFromVolumeByFirmware.
+// The firmware of an iLO's machine shows a target its secret by CHAP, by each boot interface that has it log in, and has the target show
+// its own. The machine boots its volume. With a wrong secret the deploy fails, and says what to look at. make boot runs it. The target is
+// Linux's, as in TestDeployFromVolumeByFirmware.
 func TestVolumeOfAnILOByCHAP(t *testing.T) {
 	if os.Getenv("IRONYARD_BOOT") == "" {
 		t.Skip("takes minutes: make boot runs it")
 	}
 	ctx := limit(t, 25*time.Minute)
-	store, portal, iqn := exported(ctx, t, "bios-0", false)
+	store, portal, iqn := exported(ctx, t, "bios-0", true)
 	for _, boot := range []string{"ilo-pxe", "ilo-virtual-media"} {
 		t.Run(boot, func(t *testing.T) {
 			p := pair{machine: "bare-0", boot: boot}
@@ -147,10 +147,12 @@ func TestVolumeOfAnILOByCHAP(t *testing.T) {
 			}
 			startedOnce(ctx, t, id, p.machine)
 			shutOut(ctx, t, id, portal, iqn)
-			call(ctx, t, "PATCH", "volume/targets/"+target, []map[string]any{{"op": "replace", "path": "/properties/auth_password", "value": volumeSecret}})
+			properties["auth_password"], properties["target_lun"] = volumeSecret, 1
+			properties["mutual_auth_username"], properties["mutual_auth_password"] = targetUser, targetSecret
+			call(ctx, t, "PATCH", "volume/targets/"+target, []map[string]any{{"op": "replace", "path": "/properties", "value": properties}})
 			console := consoleFromNow(t, p.machine)
 			fromVolume(ctx, t, id, p.machine)
-			booted(ctx, t, console, iqn, portal, "")
+			booted(ctx, t, console, iqn, portal, targetUser)
 			undeployed(ctx, t, id)
 			detached(t, p.machine)
 		})
