@@ -43,6 +43,9 @@ type Documents interface {
 	// not.
 	Node(id string) *node.Document
 	Kind(id string) (driver, group string, known bool)
+	// Deleted reports whether the bus has shown that a node was deleted. One that is not known may also be of a group that this rackd
+	// no longer follows.
+	Deleted(id string) bool
 	NodeByMAC(mac string) *node.Document
 	Nodes() []string
 	Publish(ctx context.Context, e work.Event) error

@@ -16,6 +16,7 @@ const (
 )
 
 // takeBack takes back what the flow of r has made ready on the machine of n, where n was deleted in the middle of it. r runs no more.
+// Where this rackd has only ceased to serve the node's group, the machine is the next owner's, who goes on with the flow.
 func (c *Conductor) takeBack(ctx context.Context, r *runner.Runner, n *node.Document) {
 	if !r.CutOff() {
 		return
@@ -24,6 +25,10 @@ func (c *Conductor) takeBack(ctx context.Context, r *runner.Runner, n *node.Docu
 		if time.Now().After(end) || driver.Pause(ctx, deletedLook) != nil {
 			return
 		}
+	}
+	if !c.cfg.Documents.Deleted(n.UUID) {
+		c.log.Info("a flow ends here, for this rackd does not serve the node's conductor group any more: the rackd that takes its work goes on", "node", n.UUID, "group", n.Group)
+		return
 	}
 	r.TakeBack(ctx, c.LeftFence(n))
 }

@@ -159,8 +159,8 @@ func (idleFence) Work() string { return "" }
 // Epoch implements driver.Fence.
 func (idleFence) Epoch() uint64 { return 0 }
 
-// LeftFence returns the fence of a write to what was the BMC of a node that was deleted. It holds while this rackd has its lease and
-// there is no such node.
+// LeftFence returns the fence of a write to what was the BMC of a node that was deleted. It holds while this rackd has its lease,
+// follows the node's group and is shown no such node.
 func (c *Conductor) LeftFence(n *node.Document) driver.Fence { return leftFence{idleFence{c, n}} }
 
 type leftFence struct{ idleFence }
@@ -172,6 +172,9 @@ func (f leftFence) Check() error {
 	}
 	if f.c.Knows(f.n.UUID) {
 		return fmt.Errorf("node %s: %w: it is there again", f.n.Label(), driver.ErrFenced)
+	}
+	if !f.c.cfg.Documents.Deleted(f.n.UUID) {
+		return fmt.Errorf("node %s: %w: this rackd does not see whether it is there, for it does not serve conductor group %q any more", f.n.Label(), driver.ErrFenced, f.n.Group)
 	}
 	return nil
 }

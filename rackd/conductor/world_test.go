@@ -82,6 +82,10 @@ func (s *shelf) Kind(id string) (driver, group string, known bool) {
 	}
 	return "", "", false
 }
+
+// Deleted holds for all that is not there: a shelf has all groups.
+func (s *shelf) Deleted(id string) bool { return s.Node(id) == nil }
+
 func (s *shelf) Work(id string) *view.Work { s.mu.Lock(); defer s.mu.Unlock(); return s.works[id] }
 func (s *shelf) Nodes() (ids []string) {
 	s.mu.Lock()

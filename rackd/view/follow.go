@@ -141,6 +141,7 @@ func (v *View) forget(group string) {
 	v.mu.Lock()
 	delete(v.checked, group)
 	delete(v.refused, bus.GroupToken(group))
+	v.deleted.forget(bus.GroupToken(group))
 	var gone []string
 	for id, n := range v.nodes {
 		if bus.GroupToken(n.kind.group) == bus.GroupToken(group) {

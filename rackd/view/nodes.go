@@ -83,6 +83,7 @@ func (v *View) applyNode(e jetstream.KeyValueEntry) {
 		defer v.mu.Unlock()
 		if old := v.nodes[id]; old != nil && bus.GroupToken(old.kind.group) == bus.GroupOfKey(e.Key()) { // else it has gone to another group
 			v.dropNode(id)
+			v.deleted.note(id, bus.GroupOfKey(e.Key()))
 		}
 		return
 	}
@@ -272,8 +273,9 @@ func (v *View) closeNode(id string) {
 	}
 }
 
-// dropNode is called with the lock held.
+// dropNode is called with the lock held, also before a node that is not held is taken in.
 func (v *View) dropNode(id string) {
+	v.deleted.drop(id)
 	old := v.nodes[id]
 	if old == nil {
 		return

@@ -96,7 +96,8 @@ type View struct {
 	checked map[string]time.Time
 	// refused are the groups of which a node's document was refused since all were read last.
 	refused map[string]bool
-	late    int               // of nodes, those that are late
+	late    int // of nodes, those that are late
+	deleted deletions
 	keyIDs  map[string]string // that documents name
 }
 
