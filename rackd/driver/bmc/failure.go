@@ -91,7 +91,7 @@ func (a Attempt) Explain(err error) error {
 	if changed, is := errors.AsType[*Changed](err); is {
 		return &explained{text: at + " " + changed.Error(), cause: err}
 	}
-	for _, known := range []error{driver.ErrUnsupported, driver.ErrInvalid, driver.ErrUnknown, driver.ErrUnreachable, driver.ErrDenied} {
+	for _, known := range []error{driver.ErrUnsupported, driver.ErrInvalid, driver.ErrUnknown, driver.ErrUnreachable, driver.ErrDenied, driver.ErrTargetKept} {
 		if errors.Is(err, known) {
 			return &explained{text: at + ": " + a.clean(err.Error()) + later, cause: err}
 		}
