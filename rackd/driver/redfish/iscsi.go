@@ -54,6 +54,7 @@ type deviceFunction struct {
 		SupportedApplyTimes []string
 		Messages            []struct{ Message, MessageID string }
 	} `json:"@Redfish.Settings"`
+	shared bool // it is in a chassis that has other systems, too
 }
 
 // target is what the function boots from, and whether it does.
@@ -87,9 +88,35 @@ func (f deviceFunction) target() (t driver.ISCSITarget, on bool) {
 	return t, true
 }
 
-// deviceFunctions are the functions of the machine's adapters that boot by iSCSI, each as it is to be at the next start: those
-// of the node's ports, or all where none of them is a port's.
-func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err error) {
+// deviceFunctions are the functions that get a target: those of the node's ports, or all where none of them is a port's.
+func deviceFunctions(t *Turn, n *node.Document) ([]deviceFunction, error) {
+	list, err := iscsiFunctions(t)
+	return ofPorts(list, n), err
+}
+
+func ofPorts(list []deviceFunction, n *node.Document) []deviceFunction {
+	own := slices.DeleteFunc(slices.Clone(list), func(f deviceFunction) bool {
+		return !slices.ContainsFunc(n.Ports, func(p node.Port) bool {
+			return strings.EqualFold(p.Address, f.Ethernet.MACAddress) || strings.EqualFold(p.Address, f.Ethernet.PermanentMACAddress)
+		})
+	})
+	if len(own) > 0 {
+		return own
+	}
+	return list
+}
+
+// ofMachine are the functions that may have a target: the ports of a node may be others than when it got one. In a chassis of several
+// systems they are those of the ports, for the rest may be another machine's.
+func ofMachine(list []deviceFunction, n *node.Document) []deviceFunction {
+	ports := ofPorts(list, n)
+	return slices.DeleteFunc(slices.Clone(list), func(f deviceFunction) bool {
+		return f.shared && !slices.ContainsFunc(ports, func(p deviceFunction) bool { return p.Path == f.Path })
+	})
+}
+
+// iscsiFunctions are the functions of the machine's adapters that boot by iSCSI, each as it is to be at the next start.
+func iscsiFunctions(t *Turn) (list []deviceFunction, err error) {
 	var p parts
 	if err := t.Read(t.System.Path, &p); err != nil {
 		return nil, err
@@ -100,7 +127,10 @@ func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err erro
 		return nil, err
 	}
 	for _, at := range chassis[:min(len(chassis), mostChassis)] {
-		var of struct{ NetworkAdapters ref }
+		var of struct {
+			NetworkAdapters ref
+			Links           struct{ ComputerSystems []ref }
+		}
 		if err := absent(t.Read(at.Path, &of)); err != nil {
 			return nil, err
 		}
@@ -125,7 +155,7 @@ func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err erro
 				if function.ISCSIBoot == nil {
 					continue
 				}
-				function.ref = f
+				function.ref, function.shared = f, len(of.Links.ComputerSystems) > 1
 				if err := function.pending(t); err != nil {
 					return nil, err
 				}
@@ -135,14 +165,6 @@ func deviceFunctions(t *Turn, n *node.Document) (list []deviceFunction, err erro
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("none of its network adapters boots by iSCSI: %w", driver.ErrUnsupported)
-	}
-	own := slices.DeleteFunc(slices.Clone(list), func(f deviceFunction) bool {
-		return !slices.ContainsFunc(n.Ports, func(p node.Port) bool {
-			return strings.EqualFold(p.Address, f.Ethernet.MACAddress) || strings.EqualFold(p.Address, f.Ethernet.PermanentMACAddress)
-		})
-	})
-	if len(own) > 0 {
-		return own, nil
 	}
 	return list, nil
 }
@@ -209,8 +231,8 @@ func absent(err error) error {
 // ISCSIBoot implements driver.ISCSIBooter.
 func (d *Driver) ISCSIBoot(ctx context.Context, n *node.Document) (list []driver.ISCSITarget, err error) {
 	err = d.Turn(ctx, nil, n, "read the iSCSI targets", func(t *Turn) error {
-		functions, err := deviceFunctions(t, n)
-		for _, f := range functions {
+		functions, err := iscsiFunctions(t)
+		for _, f := range ofMachine(functions, n) {
 			if target, on := f.target(); on {
 				list = append(list, target)
 			}
@@ -254,12 +276,14 @@ func (d *Driver) SetISCSIBoot(ctx context.Context, f driver.Fence, n *node.Docum
 		}
 		return []map[string]any{{"BootMode": modeISCSI, "iSCSIBoot": set}}
 	}
-	return d.changeFunctions(ctx, f, n, "set the iSCSI target", target.Secrets(), bodies, func(now deviceFunction) error {
+	so := func(now deviceFunction) error {
 		if is, on := now.target(); !on || !target.Same(is) {
 			return notShown(now)
 		}
 		return nil
-	}, target.Secret != "")
+	}
+	err := d.changeFunctions(ctx, f, n, functionChange{doing: "set the iSCSI target", of: ofPorts, bodies: bodies, so: so, always: target.Secret != ""})
+	return HideAll(target.Secrets(), err)
 }
 
 // Kinds of addresses.
@@ -282,14 +306,18 @@ func (b *iscsiBoot) addresses(host string) bool {
 const modeISCSI, modePXE = "iSCSI", "PXE"
 
 // ClearISCSIBoot implements driver.ISCSIBooter: the functions boot by PXE again, and forget the target. Its name and its account would
-// be there for who gets the machine next.
+// be there for who gets the machine next. So all functions of the machine are cleared, whichever ports the node has now.
 func (d *Driver) ClearISCSIBoot(ctx context.Context, f driver.Fence, n *node.Document) error {
-	return d.changeFunctions(ctx, f, n, "clear the iSCSI target", nil, deviceFunction.forgetting, deviceFunction.cleared, false)
+	return d.changeFunctions(ctx, f, n, functionChange{doing: "clear the iSCSI target", of: ofMachine, bodies: deviceFunction.forgetting, so: deviceFunction.cleared, all: true})
 }
 
 // forgetting are changes that take the target away, the best first: the next is for a BMC that refuses the one before. Its secrets are
-// emptied, or overwritten.
+// emptied, or overwritten. A boot mode that is not iSCSI stays.
 func (f deviceFunction) forgetting() (bodies []map[string]any) {
+	mode := modePXE
+	if f.BootMode != "" && !strings.EqualFold(f.BootMode, modeISCSI) {
+		mode = f.BootMode
+	}
 	type words struct{ name, address, user, secret any }
 	for _, w := range []words{{"", "", "", ""}, {}, {name: driver.NoISCSITarget, user: driver.NoISCSIUser, secret: rand.Text()[:16]}} {
 		boot := map[string]any{"PrimaryTargetName": w.name, "CHAPUsername": w.user, "CHAPSecret": w.secret}
@@ -311,9 +339,9 @@ func (f deviceFunction) forgetting() (bodies []map[string]any) {
 				boot["MutualCHAPSecret"] = rand.Text()[:16] // one secret for both ways is refused
 			}
 		}
-		bodies = append(bodies, map[string]any{"BootMode": modePXE, "iSCSIBoot": boot})
+		bodies = append(bodies, map[string]any{"BootMode": mode, "iSCSIBoot": boot})
 	}
-	return append(bodies, map[string]any{"BootMode": modePXE})
+	return append(bodies, map[string]any{"BootMode": mode})
 }
 
 // cleared says what is left of a target; nil: nothing.
@@ -340,23 +368,34 @@ func notShown(f deviceFunction) error {
 	return fmt.Errorf("it accepted the change, and its network adapter function %s does not show it", f.Path)
 }
 
-// changeFunctions patches the functions of which so says what is wrong, and reads back. With always it patches the others too. Of bodies
-// it sends the first that the BMC does not refuse for its values.
-func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, doing string, secrets []string, bodies func(now deviceFunction) []map[string]any, so func(deviceFunction) error, always bool) error {
-	return HideAll(secrets, d.Turn(ctx, f, n, doing, func(t *Turn) error {
-		functions, err := deviceFunctions(t, n)
+// functionChange is a change of functions of network adapters.
+type functionChange struct {
+	doing string
+	of    func([]deviceFunction, *node.Document) []deviceFunction // which functions
+	// bodies are what is sent: the first that the BMC does not refuse for its values.
+	bodies func(now deviceFunction) []map[string]any
+	so     func(deviceFunction) error // what is wrong with a function, before and after
+	always bool                       // functions with which nothing is wrong are changed, too
+	all    bool                       // one that refuses does not keep the others from their change
+}
+
+// changeFunctions makes the change, and reads back.
+func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Document, c functionChange) error {
+	return d.Turn(ctx, f, n, c.doing, func(t *Turn) error {
+		functions, err := iscsiFunctions(t)
 		if err != nil {
 			return err
 		}
-		for _, one := range functions {
-			if so(one) == nil && !always {
+		refused := map[string]error{}
+		for _, one := range c.of(functions, n) {
+			if c.so(one) == nil && !c.always {
 				continue
 			}
 			at := one.Path
 			if one.Settings.SettingsObject.Path != "" {
 				at = one.Settings.SettingsObject.Path
 			}
-			for _, change := range bodies(one) {
+			for _, change := range c.bodies(one) {
 				if slices.Contains(one.Settings.SupportedApplyTimes, applyAtReset) {
 					change["@Redfish.SettingsApplyTime"] = map[string]any{"@odata.type": "#Settings.v1_1_0.PreferredApplyTime", "ApplyTime": applyAtReset}
 				}
@@ -364,23 +403,27 @@ func (d *Driver) changeFunctions(ctx context.Context, f driver.Fence, n *node.Do
 					break
 				}
 			}
-			if err != nil {
+			switch failure := failureOf(err, true); {
+			case err == nil:
+			case c.all && failure != nil && failure.Class == bmc.Refused:
+				refused[one.Path] = fmt.Errorf("to the change of its network adapter function %s it answered %s", one.Path, failure.Said)
+			default:
 				return fmt.Errorf("network adapter function %s: %w", one.Path, err)
 			}
 		}
-		if functions, err = deviceFunctions(t, n); err != nil {
+		if functions, err = iscsiFunctions(t); err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
-		var kept error
-		for _, one := range functions {
-			if err := so(one); errors.Is(err, driver.ErrTargetKept) {
+		var failed, kept error
+		for _, one := range c.of(functions, n) {
+			if err := c.so(one); errors.Is(err, driver.ErrTargetKept) {
 				kept = errors.Join(kept, err)
-			} else if err != nil {
-				return err
+			} else {
+				failed = errors.Join(failed, cmp.Or(refused[one.Path], err))
 			}
 		}
-		return kept
-	}))
+		return cmp.Or(failed, kept)
+	})
 }
 
 // RefusesValues reports whether a BMC has refused what a change sets, and may take something else.
