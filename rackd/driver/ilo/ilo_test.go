@@ -79,6 +79,25 @@ func TestISCSITargetInHPEsWords(t *testing.T) {
 	}
 }
 
+// The attempt of an adapter that the BIOS named when the target was set, and names no more, is not passed over.
+func TestAnAttemptOfAnAdapterThatIsGoneIsTold(t *testing.T) {
+	for connection, kept := range map[string]bool{"Enabled": false, "Disabled": true} {
+		d, m := newDouble(t), management(t)
+		if err := m.SetISCSIBoot(t.Context(), &drivertest.Fence{}, nodeOf(d), target); err != nil {
+			t.Fatal(err)
+		}
+		d.Do(func() {
+			d.At[settingsAt]["iSCSISources"].([]any)[1].(map[string]any)["iSCSIConnection"] = connection
+			slots := d.At[mappingsAt]["BiosPciSettingsMappings"].([]any)[1].(map[string]any)
+			slots["Subinstances"] = slots["Subinstances"].([]any)[:1]
+		})
+		err := m.ClearISCSIBoot(t.Context(), &drivertest.Fence{}, nodeOf(d))
+		if err == nil || errors.Is(err, driver.ErrTargetKept) != kept || kept && (!strings.Contains(err.Error(), "NicBoot2") || strings.Contains(err.Error(), "NicBoot1")) {
+			t.Errorf("%s: %v", connection, err)
+		}
+	}
+}
+
 // A LUN is hexadecimal there, and may have more numbers of SAM-2 behind the first.
 func TestLUNs(t *testing.T) {
 	for text, want := range map[string]int{"0": 0, "1": 1, "0001": 1, "1A": 26, "1a": 26, "FFFF": 65535, "001A-0000-0000-0000": 26, "1-0": 1, "1-1": -1, "10000": -1, "": -1, "x": -1} {

@@ -356,11 +356,11 @@ func (s source) forgetTarget(change map[string]any) {
 	}
 }
 
-// kept are the attempts of its adapters that tell of a target.
+// kept are the attempts that tell of a target, also those of adapters that the BIOS does not name any more.
 func (i initiator) kept() (nics []string) {
-	for _, s := range i.Sources {
-		if s.keeps() && slices.Contains(i.nics, s.NIC) {
-			nics = append(nics, s.NIC)
+	for at, s := range i.Sources {
+		if s.keeps() {
+			nics = append(nics, cmp.Or(s.NIC, s.AttemptName, fmt.Sprintf("place %d", at+1)))
 		}
 	}
 	return nics
