@@ -3,6 +3,8 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/protocol/node"
@@ -42,6 +44,58 @@ func TestSecureBootWithoutTheAbility(t *testing.T) {
 	}
 	if err := driver.SetSecureBoot(t.Context(), task, false); err != nil {
 		t.Errorf("secure boot is to be off, and nothing can switch it: %v", err)
+	}
+}
+
+// A deploy that asks for secure boot is refused by validate where it cannot be had: a machine without UEFI, or without a driver that can
+// switch it. No machine is touched for it.
+func TestSecureBootIsRefusedByValidate(t *testing.T) {
+	kind := fake.New(fake.Options{}).Type()
+	full, err := driver.NewRegistry(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(capabilities map[string]any) *node.Document {
+		return &node.Document{UUID: "u", Driver: kind.Name, InstanceInfo: map[string]any{"capabilities": capabilities}}
+	}
+	able, err := full.Resolve(asks(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := kind
+	without.Interfaces = maps.Clone(kind.Interfaces)
+	without.Interfaces["management"] = []driver.Named{{Name: "plain", Impl: unable{able.Management()}}}
+	with := kind
+	with.Interfaces = maps.Clone(kind.Interfaces)
+	with.Interfaces["management"] = []driver.Named{{Name: "fake", Impl: secured{able.Management(), new(bool)}}}
+	for name, c := range map[string]struct {
+		kind         driver.Type
+		capabilities map[string]any
+		says         string // empty: it is taken
+	}{
+		"a driver that can":              {with, map[string]any{"secure_boot": "true", "boot_mode": "uefi"}, ""},
+		"a driver that cannot":           {without, map[string]any{"secure_boot": "true", "boot_mode": "uefi"}, "the capability secure_boot is set, but the management interface plain cannot switch it"},
+		"a driver that cannot, by a yes": {without, map[string]any{"secure_boot": "True", "boot_mode": "UEFI"}, "the management interface plain cannot switch it"},
+		"a driver that need not":         {without, map[string]any{"secure_boot": "false", "boot_mode": "uefi"}, ""},
+		"a machine that boots by BIOS":   {with, map[string]any{"secure_boot": "true", "boot_mode": "bios"}, "secure boot needs UEFI"},
+		"a word that is none":            {with, map[string]any{"secure_boot": "perhaps", "boot_mode": "uefi"}, `the capability secure_boot is "perhaps": give true or false`},
+	} {
+		reg, err := driver.NewRegistry(c.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := asks(c.capabilities)
+		hw, err := reg.Resolve(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = driver.ValidateInstance(hw, n)
+		if c.says == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.says != "" && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want a refusal that says %q", name, err, c.says)
+		}
 	}
 }
 
