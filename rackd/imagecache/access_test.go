@@ -20,11 +20,20 @@ func basic(user, password string) string {
 
 // guarded serves an image and its checksums to one user, and notes what credentials came.
 func guarded(t *testing.T, body string) (url string, came *[]string) {
+	t.Helper()
+	return guardedBy(t, body, basic("u", "p"))
+}
+
+// guardedBy is guarded by one value of the header Authorization.
+func guardedBy(t *testing.T, body, wanted string) (url string, came *[]string) {
+	t.Helper()
 	came = new([]string)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*came = append(*came, r.Header.Get("Authorization")+r.Header.Get("Referer"))
 		switch {
-		case r.Header.Get("Authorization") != basic("u", "p"):
+		case r.Header.Get("Authorization") != wanted:
+			scheme, _, _ := strings.Cut(wanted, " ")
+			w.Header().Set("WWW-Authenticate", scheme+` realm="images"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		case strings.HasSuffix(r.URL.Path, "SUMS"):
 			io.WriteString(w, sumOf(body)+"  image\n")
@@ -36,26 +45,42 @@ func guarded(t *testing.T, body string) (url string, came *[]string) {
 	return s.URL, came
 }
 
-// An image that is here is given to those whose credentials its server takes.
+// An image that is here is given to those whose credentials its server takes, whatever their kind is.
 func TestCredentials(t *testing.T) {
 	body := strings.Repeat("private", 1000)
-	at, _ := guarded(t, body)
-	c := openCache(t, Config{})
-	right := Source{URL: at + "/image", HashValue: at + "/SUMS", Authorization: basic("u", "p")}
-	e := mustEnsure(t, c, right)
-	if !intact(t, e) {
-		t.Error("another image")
-	}
-	for name, header := range map[string]string{"none": "", "wrong": basic("u", "guess")} {
-		for _, sum := range []string{at + "/SUMS", sumOf(body)} {
-			_, err := c.Ensure(t.Context(), Source{URL: at + "/image", HashValue: sum, Authorization: header})
-			if !errors.Is(err, ErrNotFound) || strings.Contains(err.Error(), "Basic") || strings.Contains(err.Error(), "guess") {
-				t.Errorf("credentials: %s, checksum %.20s: %v", name, sum, err)
+	for kind, header := range map[string]struct{ right, wrong string }{
+		"a password":                        {basic("u", "p"), basic("u", "guess")},
+		"a token":                           {"Bearer t0ken", "Bearer guess"},
+		"a token where a password is right": {basic("token", "t0ken"), "Bearer t0ken"},
+		"a password where a token is right": {"Bearer t0ken", basic("token", "t0ken")},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			at, came := guardedBy(t, body, header.right)
+			c := openCache(t, Config{})
+			right := Source{URL: at + "/image", HashValue: at + "/SUMS", Authorization: header.right}
+			e := mustEnsure(t, c, right)
+			if !intact(t, e) {
+				t.Error("another image")
 			}
-		}
+			if len(*came) != 2 || (*came)[0] != header.right || (*came)[1] != header.right {
+				t.Errorf("the server was sent %q, want %q with each request", *came, header.right)
+			}
+			for name, value := range map[string]string{"none": "", "wrong": header.wrong} {
+				for _, sum := range []string{at + "/SUMS", sumOf(body)} {
+					_, err := c.Ensure(t.Context(), Source{URL: at + "/image", HashValue: sum, Authorization: value})
+					if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "answered 401") || value != "" && strings.Contains(err.Error(), value) || strings.Contains(err.Error(), "guess") {
+						t.Errorf("credentials: %s, checksum %.20s: %v", name, sum, err)
+					}
+				}
+			}
+			// The user whom the server takes is asked no more.
+			*came = nil
+			mustEnsure(t, c, Source{URL: at + "/image", HashValue: sumOf(body), Authorization: header.right})
+			if len(*came) != 0 {
+				t.Errorf("the server was asked once more, with %q", *came)
+			}
+		})
 	}
-	// The user whom the server takes is asked no more.
-	mustEnsure(t, c, Source{URL: at + "/image", HashValue: sumOf(body), Authorization: basic("u", "p")})
 }
 
 // Credentials go to the image's own server only.
