@@ -14,7 +14,7 @@ import (
 
 // source is an image's source in the cache's terms.
 func source(src driver.ImageSource) imagecache.Source {
-	return imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Authorization: src.Authorization,
+	return imagecache.Source{URL: src.URL, HashAlgo: src.HashAlgo, HashValue: src.HashValue, Authorization: src.Authorization, InTheClear: src.InTheClear,
 		Proxies: outbound.Proxies{HTTP: src.Proxies.HTTP, HTTPS: src.Proxies.HTTPS, No: src.Proxies.No}, Arch: src.Arch}
 }
 

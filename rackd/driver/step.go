@@ -320,7 +320,10 @@ type ImageSource struct {
 	Arch string
 	// Authorization is the value of that header, a secret; Proxies are those of the node.
 	Authorization string
-	Proxies       ImageProxies
+	// InTheClear are the hosts, separated by commas, that may be shown Authorization without TLS. It counts for registries alone: rackd's
+	// configuration says which have no TLS. Empty: none. AnyHost: all.
+	InTheClear string
+	Proxies    ImageProxies
 	// Machine is the machine's address, which tells by which network it loads; empty: it is not known.
 	Machine string
 	// Given is the receipt of the image that the work has had from this source before, on this rackd or another.
@@ -331,6 +334,9 @@ type ImageSource struct {
 
 // NotCompressed is the declaration that an image is stored as it is.
 const NotCompressed = "none"
+
+// AnyHost in ImageSource.InTheClear stands for all hosts: the credentials are of the user who named the registry. No host has this name.
+const AnyHost = "any host"
 
 // ImageProxies are those that a node's images are fetched through; all empty: those of rackd's environment.
 type ImageProxies struct{ HTTP, HTTPS, No string }

@@ -15,7 +15,7 @@ import (
 func (c *Cache) pick(ctx context.Context, src Source) (Source, checksum, error) {
 	ctx, watch := trickle.Begin(outbound.Through(ctx, src.Proxies), show(src.URL), c.stall)
 	defer watch.Stop()
-	blob, err := c.oci.Resolve(ctx, src.URL, src.Arch, src.Authorization)
+	blob, err := c.oci.Resolve(ctx, src.URL, src.Arch, src.supplier().access())
 	if err != nil {
 		return src, checksum{}, c.registryError(ctx, src.URL, err)
 	}
@@ -39,7 +39,7 @@ func (c *Cache) pick(ctx context.Context, src Source) (Source, checksum, error) 
 
 // openBlob opens a file that pick has found.
 func (c *Cache) openBlob(ctx context.Context, from supplier) (io.ReadCloser, int64, error) {
-	body, size, err := c.oci.Open(ctx, from.url, from.authorization)
+	body, size, err := c.oci.Open(ctx, from.url, from.access())
 	if err != nil {
 		return nil, 0, c.registryError(ctx, from.url, err)
 	}
@@ -50,7 +50,7 @@ func (c *Cache) openBlob(ctx context.Context, from supplier) (io.ReadCloser, int
 func (c *Cache) registryError(ctx context.Context, raw string, err error) error {
 	kind := dialError(err)
 	switch {
-	case errors.Is(err, ociimage.ErrReference):
+	case errors.Is(err, ociimage.ErrReference), errors.Is(err, ociimage.ErrInTheClear):
 		kind = ErrSource
 	case errors.Is(err, ociimage.ErrRefused):
 		kind = ErrNotFound

@@ -179,3 +179,43 @@ func TestARegistryThatLies(t *testing.T) {
 		})
 	}
 }
+
+// A registry without TLS is shown credentials where the source says so. Else it is not asked, and what another source has brought here is
+// not given either. A work that was given the image before goes on with it.
+func TestARegistryWithoutTLSIsShownCredentialsByConsent(t *testing.T) {
+	l := newLiar(t, 6000)
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Authorization") != basic("u", "p") {
+			w.Header().Set("WWW-Authenticate", "Basic realm=r")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		l.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	host := strings.TrimPrefix(s.URL, "http://")
+	c := openCache(t, Config{PlainRegistries: []string{host}})
+	silent := Source{URL: "oci://" + host + "/os@" + sha(l.manifest(l.body, len(l.body))), Authorization: basic("u", "p")}
+	refused := func(when string) {
+		t.Helper()
+		asked.Store(0)
+		_, err := c.Ensure(t.Context(), silent)
+		if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "--plain-registries") || strings.Contains(err.Error(), "Basic") || asked.Load() != 0 {
+			t.Errorf("%s: %v; the registry was asked %d times", when, err, asked.Load())
+		}
+	}
+	refused("before the image is here")
+	open := silent
+	open.InTheClear = host
+	e := mustEnsure(t, c, open)
+	if !intact(t, e) {
+		t.Error("another image")
+	}
+	refused("when the image is here")
+	silent.Given = e.ID
+	if again := mustEnsure(t, c, silent); again.ID != e.ID {
+		t.Errorf("%+v", again)
+	}
+}

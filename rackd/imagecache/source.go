@@ -23,6 +23,8 @@ type Source struct {
 	HashValue string
 	// Authorization is the value of that header, for the address and for checksums at the same server. Secret.
 	Authorization string
+	// InTheClear are the hosts that a registry's client may show Authorization without TLS, as ociimage.Access has them.
+	InTheClear string
 	// Proxies between rackd and the address.
 	Proxies outbound.Proxies
 	// Arch is the architecture of the machine, by which a registry's index is read. Empty: any.
@@ -38,11 +40,18 @@ type Source struct {
 
 // supplier is who gives an image: an address, the right to it, and the way there.
 type supplier struct {
-	url, authorization string
-	via                outbound.Proxies
+	url, authorization, inTheClear string
+	via                            outbound.Proxies
 }
 
-func (s Source) supplier() supplier { return supplier{s.URL, s.Authorization, s.Proxies} }
+func (s Source) supplier() supplier {
+	return supplier{s.URL, s.Authorization, s.InTheClear, s.Proxies}
+}
+
+// access is what a registry may be shown.
+func (s supplier) access() ociimage.Access {
+	return ociimage.Access{Authorization: s.authorization, InTheClear: s.inTheClear}
+}
 
 // rights names the address with all that decides what its server gives.
 func (s supplier) rights() string {

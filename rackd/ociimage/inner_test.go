@@ -67,8 +67,11 @@ func TestARegistryLeadsToNoInnerAddress(t *testing.T) {
 	for _, w := range []string{"realm", "redirected realm", "redirect"} {
 		way.Store(w)
 		for name, ask := range map[string]func() error{
-			"manifest": func() error { _, err := c.Resolve(t.Context(), "oci://"+host+"/os:1", "", basic); return err },
-			"file":     func() error { _, _, err := c.Open(t.Context(), "oci://"+host+"/os@"+digest, basic); return err },
+			"manifest": func() error { _, err := c.Resolve(t.Context(), "oci://"+host+"/os:1", "", anywhere(basic)); return err },
+			"file": func() error {
+				_, _, err := c.Open(t.Context(), "oci://"+host+"/os@"+digest, anywhere(basic))
+				return err
+			},
 		} {
 			err := ask()
 			if _, refused := errors.AsType[*outbound.RefusedError](err); !refused || asked.Load() != 0 || given.Load() != "" {

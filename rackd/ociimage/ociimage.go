@@ -6,7 +6,7 @@
 //   - Manifests are bounded and compared with their digest before they are read; what is inside a file is for the caller
 //     to compare with the checksum that Resolve returns.
 //   - Credentials go to the registry that an address names and to the token server that this registry names; never over
-//     plain HTTP to a token server of a registry that speaks TLS.
+//     plain HTTP to a token server of a registry that speaks TLS, nor to a host that Access does not name for that.
 //   - Errors hold no credentials and no query of a URL, which may sign a permission.
 package ociimage
 
@@ -77,8 +77,8 @@ func Parse(raw string) (registry.Reference, error) {
 	return ref, nil
 }
 
-// Open opens a file that Resolve has found. authorization is as for Resolve. size is -1 where the registry does not tell.
-func (c *Client) Open(ctx context.Context, address, authorization string) (body io.ReadCloser, size int64, err error) {
+// Open opens a file that Resolve has found. size is -1 where the registry does not tell.
+func (c *Client) Open(ctx context.Context, address string, access Access) (body io.ReadCloser, size int64, err error) {
 	ref, err := Parse(address)
 	if err != nil {
 		return nil, 0, err
@@ -86,7 +86,11 @@ func (c *Client) Open(ctx context.Context, address, authorization string) (body 
 	if _, err := digest.Parse(ref.Reference); err != nil {
 		return nil, 0, fmt.Errorf("%w: %s has no digest", ErrReference, address)
 	}
-	desc, body, err := c.repository(ref, authorization).Blobs().FetchReference(ctx, ref.Reference)
+	repo, err := c.repository(ref, access)
+	if err != nil {
+		return nil, 0, err
+	}
+	desc, body, err := repo.Blobs().FetchReference(ctx, ref.Reference)
 	if err != nil {
 		return nil, 0, said(ref, err)
 	}
@@ -94,15 +98,26 @@ func (c *Client) Open(ctx context.Context, address, authorization string) (body 
 }
 
 // repository returns a client for one repository. What it learns of tokens is kept for this call only: another node's
-// credentials may give less.
-func (c *Client) repository(ref registry.Reference, authorization string) *remote.Repository {
+// credentials may give less. A registry without TLS that may not be shown the credentials is not asked at all: without them it might
+// give something else.
+func (c *Client) repository(ref registry.Reference, access Access) (*remote.Repository, error) {
+	plain := slices.Contains(c.Plain, ref.Registry)
+	if plain && access.Authorization != "" && !access.mayShow(ref.Registry) {
+		return nil, fmt.Errorf("%w: this rackd speaks to registry %s without TLS (--plain-registries), and image_server_hosts of driver_info has it without http:// before it; "+
+			"write http://%s there if all on the way may read the credentials, or serve the registry with TLS", ErrInTheClear, ref.Registry, ref.Registry)
+	}
+	web := *c.HTTP
+	if web.Transport == nil {
+		web.Transport = http.DefaultTransport
+	}
+	web.Transport = guarded{web.Transport, access}
 	// Which addresses are dialled is for the HTTP client to judge, those of token servers too.
-	a := &auth.Client{Client: c.HTTP, Cache: auth.NewCache(), BlockedRealmPrefixes: []netip.Prefix{}}
+	a := &auth.Client{Client: &web, Cache: auth.NewCache(), BlockedRealmPrefixes: []netip.Prefix{}}
 	a.SetUserAgent("ironyard-rackd")
-	if held := credential(authorization); held != auth.EmptyCredential {
+	if held := credential(access.Authorization); held != auth.EmptyCredential {
 		a.Credential = auth.StaticCredential(ref.Host(), held)
 	}
-	return &remote.Repository{Client: a, Reference: ref, PlainHTTP: slices.Contains(c.Plain, ref.Registry), MaxMetadataBytes: maxManifest}
+	return &remote.Repository{Client: a, Reference: ref, PlainHTTP: plain, MaxMetadataBytes: maxManifest}, nil
 }
 
 // credential is what the value of an Authorization header says, in the registry's terms.

@@ -202,14 +202,19 @@ func with(of map[string]any, more map[string]any) map[string]any {
 
 func (d *distribution) ours() *Client { return &Client{HTTP: d.client, Plain: []string{d.host}} }
 
+// anywhere is the access of a user who has named the registry: all hosts may be shown it.
+func anywhere(authorization string) Access {
+	return Access{Authorization: authorization, InTheClear: AnyHost}
+}
+
 // get resolves an address, opens what it means, and returns the content, which has the promised checksum.
-func get(t *testing.T, c *Client, address, arch, authorization string) (string, error) {
+func get(t *testing.T, c *Client, address, arch string, access Access) (string, error) {
 	t.Helper()
-	b, err := c.Resolve(t.Context(), address, arch, authorization)
+	b, err := c.Resolve(t.Context(), address, arch, access)
 	if err != nil {
 		return "", err
 	}
-	body, size, err := c.Open(t.Context(), b.URL, authorization)
+	body, size, err := c.Open(t.Context(), b.URL, access)
 	if err != nil {
 		return "", err
 	}
@@ -244,7 +249,7 @@ func TestRegistry(t *testing.T) {
 		at + ":many":                         {"x86_64", "qcow2 amd64"},
 		at + "@" + index["digest"].(string):  {"aarch64", "raw arm64"},
 	} {
-		if got, err := get(t, d.ours(), address, c.arch, ""); err != nil || got != c.want {
+		if got, err := get(t, d.ours(), address, c.arch, Access{}); err != nil || got != c.want {
 			t.Errorf("%s: %q, %v, want %q", address, got, err, c.want)
 		}
 	}
@@ -266,12 +271,12 @@ func TestRegistry(t *testing.T) {
 		"oci://u:secret@" + d.host + "/site/os": {"", "no user", ErrReference},
 		"oci://" + d.host + "/../x":             {"", "give oci://", ErrReference},
 	} {
-		if _, err := get(t, d.ours(), address, c.arch, ""); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "secret@") {
+		if _, err := get(t, d.ours(), address, c.arch, Access{}); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "secret@") {
 			t.Errorf("%s: %v, want %q", address, err, c.words)
 		}
 	}
 	// Without a word of the operator, no registry is spoken to without TLS.
-	if _, err := (&Client{HTTP: d.client}).Resolve(t.Context(), at, "", ""); err == nil || errors.Is(err, ErrRefused) {
+	if _, err := (&Client{HTTP: d.client}).Resolve(t.Context(), at, "", Access{}); err == nil || errors.Is(err, ErrRefused) {
 		t.Errorf("in the clear: %v", err)
 	}
 }
@@ -305,11 +310,11 @@ func TestRegistryWithAPassword(t *testing.T) {
 	d.token = basic
 	d.artifact(t, "os", "latest", []byte("private"), nil)
 	c, at := &Client{HTTP: d.client}, "oci://"+d.host+"/os"
-	if got, err := get(t, c, at, "", basic); err != nil || got != "private" {
+	if got, err := get(t, c, at, "", Access{Authorization: basic}); err != nil || got != "private" {
 		t.Errorf("%q, %v", got, err)
 	}
 	for name, authorization := range map[string]string{"none": "", "a wrong one": "Basic " + base64.StdEncoding.EncodeToString([]byte("Aladdin:wrong-one")), "a token": "Bearer wrong-one"} {
-		if _, err := get(t, c, at, "", authorization); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "wrong-one") || !strings.Contains(err.Error(), "image_pull_secret") {
+		if _, err := get(t, c, at, "", Access{Authorization: authorization}); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "wrong-one") || !strings.Contains(err.Error(), "image_pull_secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -334,14 +339,14 @@ func TestRegistryWithTokens(t *testing.T) {
 	d.token = "Bearer " + token(t, cert, "repository:os:push,pull")
 	d.artifact(t, "os", "latest", []byte("by token"), nil)
 	at := "oci://" + d.host + "/os"
-	if got, err := get(t, d.ours(), at, "", basic); err != nil || got != "by token" || asked == 0 {
+	if got, err := get(t, d.ours(), at, "", anywhere(basic)); err != nil || got != "by token" || asked == 0 {
 		t.Errorf("%q, %v, asked %d times", got, err, asked)
 	}
 	asked = 0
-	if got, err := get(t, d.ours(), at, "", d.token); err != nil || got != "by token" || asked != 0 {
+	if got, err := get(t, d.ours(), at, "", anywhere(d.token)); err != nil || got != "by token" || asked != 0 {
 		t.Errorf("with a token: %q, %v, the token server was asked %d times", got, err, asked)
 	}
-	if _, err := get(t, d.ours(), at, "", "Basic "+base64.StdEncoding.EncodeToString([]byte("Aladdin:wrong-one"))); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "wrong-one") {
+	if _, err := get(t, d.ours(), at, "", anywhere("Basic "+base64.StdEncoding.EncodeToString([]byte("Aladdin:wrong-one")))); !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "wrong-one") {
 		t.Errorf("a wrong password: %v", err)
 	}
 }
@@ -411,12 +416,12 @@ func TestRegistryThatLies(t *testing.T) {
 	t.Cleanup(tr.CloseIdleConnections)
 	c := &Client{HTTP: &http.Client{Transport: tr}, Plain: []string{host}}
 	for tag, words := range map[string]string{"@sha256:" + asked: "gives something else for os:sha256:", ":size": "has -5 bytes", ":large": "1000000000", ":nodigest": "digest"} {
-		_, err := c.Resolve(t.Context(), "oci://"+host+"/os"+tag, "", "")
+		_, err := c.Resolve(t.Context(), "oci://"+host+"/os"+tag, "", Access{})
 		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want a refusal that says %q", tag, err, words)
 		}
 	}
-	if _, err := c.Resolve(t.Context(), "oci://"+host+"/os:away", "", basic); err == nil || elsewhere != "" || strings.Contains(err.Error(), "s3cret") {
+	if _, err := c.Resolve(t.Context(), "oci://"+host+"/os:away", "", anywhere(basic)); err == nil || elsewhere != "" || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v; another server was sent %q", err, elsewhere)
 	}
 }

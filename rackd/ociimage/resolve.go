@@ -54,14 +54,14 @@ type document struct {
 }
 
 // Resolve finds the file that an address means. Of an index it takes the member for the architecture (empty: any) whose
-// disk type goes first. authorization is the value of an Authorization header, Basic or Bearer, or empty.
-// Errors wrap ErrReference or ErrRefused where trying again does not help.
-func (c *Client) Resolve(ctx context.Context, address, arch, authorization string) (Blob, error) {
+// disk type goes first.
+// Errors wrap ErrReference, ErrRefused or ErrInTheClear where trying again does not help.
+func (c *Client) Resolve(ctx context.Context, address, arch string, access Access) (Blob, error) {
 	ref, err := Parse(address)
 	if err != nil {
 		return Blob{}, err
 	}
-	d, err := c.read(ctx, ref, authorization)
+	d, err := c.read(ctx, ref, access)
 	if err != nil {
 		return Blob{}, err
 	}
@@ -72,7 +72,7 @@ func (c *Client) Resolve(ctx context.Context, address, arch, authorization strin
 			return Blob{}, err
 		}
 		disk, ref.Reference = member.Annotations[diskNote], member.Digest.String()
-		if d, err = c.read(ctx, ref, authorization); err != nil {
+		if d, err = c.read(ctx, ref, access); err != nil {
 			return Blob{}, err
 		}
 	}
@@ -85,8 +85,11 @@ func (c *Client) Resolve(ctx context.Context, address, arch, authorization strin
 }
 
 // read gets an index or a manifest, compared with its digest.
-func (c *Client) read(ctx context.Context, ref registry.Reference, authorization string) (d document, err error) {
-	repo := c.repository(ref, authorization)
+func (c *Client) read(ctx context.Context, ref registry.Reference, access Access) (d document, err error) {
+	repo, err := c.repository(ref, access)
+	if err != nil {
+		return d, err
+	}
 	repo.ManifestMediaTypes = []string{indexType, manifestType, dockerListType, dockerType}
 	desc, body, err := repo.Manifests().FetchReference(ctx, ref.Reference)
 	if err != nil {

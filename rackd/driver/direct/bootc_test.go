@@ -136,6 +136,7 @@ func TestWhatBootcRefuses(t *testing.T) {
 func TestBootcGivesNoCredentialsOfTheNodeAway(t *testing.T) {
 	for name, of := range map[string]map[string]any{
 		"a pull secret":         {"image_pull_secret": "op:s3cret", "image_server_hosts": "registry.example"},
+		"one without TLS":       {"image_pull_secret": "op:s3cret", "image_server_hosts": "http://registry.example"},
 		"a user and a password": {"image_server_auth_strategy": "http_basic", "image_server_user": "op", "image_server_password": "s3cret", "image_server_hosts": "registry.example"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

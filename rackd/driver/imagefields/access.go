@@ -33,36 +33,40 @@ var properties = map[string]string{
 	fieldUser:       "User at the servers of images that image_server_hosts names.",
 	fieldPassword:   "Password at the servers of images that image_server_hosts names.",
 	fieldPullSecret: "For the servers and registries that image_server_hosts names: user:password, base64 of that as in the auth of a config.json, or a token. instance_info has one of its own, which goes first.",
-	fieldHosts: "Hosts, with :port unless it is the usual one, separated by commas, to which the credentials of driver_info are sent. They are sent with TLS, and without it to a host that is given as http://HOST. " +
+	fieldHosts: "Hosts, with :port unless it is the usual one, separated by commas, to which the credentials of driver_info are sent. They are sent with TLS, and without it to a host that is given as http://HOST[:PORT], a registry of rackd's --plain-registries included. " +
 		"Required with them: another caller may name the image.",
 }
 
-// authorization returns the value of the Authorization header for the image at u: that of the instance, else that of the
+// login is what servers of images are shown, and which may be shown it without TLS: as driver.ImageSource has them.
+type login struct{ header, inTheClear string }
+
+// authorization returns what the server of the image at u is shown: the credentials of the instance, else those of the
 // node where u is at one of its hosts.
-func authorization(n *node.Document, u *url.URL) (header string, wrong []string) {
+func authorization(n *node.Document, u *url.URL) (shown login, wrong []string) {
 	own, wrong := ofDriverInfo(n)
 	if u == nil {
-		return "", wrong
+		return login{}, wrong
 	}
 	verbatim, secret := n.InstanceString(fieldHeader), n.InstanceString(fieldPullSecret)
 	switch {
 	case verbatim == "" && secret == "":
-		if own != "" && slices.ContainsFunc(list(n.DriverString(fieldHosts)), func(host string) bool { return names(host, u) }) {
-			return own, wrong
+		hosts := list(n.DriverString(fieldHosts))
+		if own != "" && slices.ContainsFunc(hosts, func(host string) bool { return names(host, u) }) {
+			return login{own, strings.Join(openOf(hosts), ",")}, wrong
 		}
-		return "", wrong
+		return login{}, wrong
 	case u.Scheme == "file":
-		return "", append(wrong, "instance_info has credentials for an image of scheme file: remove them")
+		return login{}, append(wrong, "instance_info has credentials for an image of scheme file: remove them")
 	case verbatim != "" && secret != "":
-		return "", append(wrong, fmt.Sprintf("instance_info has %s and %s: give one", fieldHeader, fieldPullSecret))
+		return login{}, append(wrong, fmt.Sprintf("instance_info has %s and %s: give one", fieldHeader, fieldPullSecret))
 	case verbatim != "" && !sendable(verbatim):
-		return "", append(wrong, fmt.Sprintf("instance_info %s is no value of an Authorization header, as in \"Bearer TOKEN\"", fieldHeader))
+		return login{}, append(wrong, fmt.Sprintf("instance_info %s is no value of an Authorization header, as in \"Bearer TOKEN\"", fieldHeader))
 	case verbatim != "":
-		return verbatim, wrong
+		return login{verbatim, driver.AnyHost}, wrong
 	case !sendable(secret):
-		return "", append(wrong, fmt.Sprintf("instance_info %s holds a character that cannot be sent", fieldPullSecret))
+		return login{}, append(wrong, fmt.Sprintf("instance_info %s holds a character that cannot be sent", fieldPullSecret))
 	}
-	return headerOf(secret), wrong
+	return login{headerOf(secret), driver.AnyHost}, wrong
 }
 
 // ofDriverInfo reads the credentials of driver_info.
@@ -132,15 +136,29 @@ func sendable(text string) bool {
 // sent where all on the way read them.
 const inTheClear = "http://"
 
-// names reports whether a host of the list, with its port, is the one of u.
-func names(host string, u *url.URL) bool {
-	host, open := strings.CutPrefix(strings.ToLower(host), inTheClear)
-	if open != (u.Scheme == "http") {
+// names reports whether a host of the list, with its port, is the one of u. A registry's address does not tell whether that has TLS. So
+// both kinds of entry name it, and its client shows credentials without TLS to those that openOf returns.
+func names(entry string, u *url.URL) bool {
+	host, open := strings.CutPrefix(strings.ToLower(entry), inTheClear)
+	if u.Scheme == "http" && !open || u.Scheme == "https" && open {
 		return false
 	}
-	usual := map[string]string{"http": ":80", "https": ":443", "oci": ":443"}[u.Scheme]
+	usual := ":443"
+	if open {
+		usual = ":80"
+	}
 	plain := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), usual) }
 	return plain(host) == plain(u.Host)
+}
+
+// openOf returns the hosts of a list that have the mark, without it.
+func openOf(entries []string) (hosts []string) {
+	for _, entry := range entries {
+		if host, open := strings.CutPrefix(strings.ToLower(entry), inTheClear); open {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
 }
 
 func list(text string) (items []string) {

@@ -2,7 +2,8 @@
 // which credentials and proxies the rack fetches it. Every deploy interface that writes an image reads it here.
 //
 // It may import protocol and rackd/driver. Invariants: it only looks at the node; a credential of driver_info, whose holder
-// may differ from the one who names the image, is for the hosts that driver_info names beside it; no message holds a secret.
+// may differ from the one who names the image, is for the hosts that driver_info names beside it, and without TLS for those that it
+// marks alone; no message holds a secret.
 package imagefields
 
 import (
@@ -66,8 +67,8 @@ func Source(n *node.Document) (src driver.ImageSource, wrong []string) {
 	src.Compression = kind
 	proxies, wrongProxies := proxiesOf(n)
 	src.Proxies, wrong = proxies, append(wrong, wrongProxies...)
-	header, wrongAccess := authorization(n, u)
-	src.Authorization, wrong = header, append(wrong, wrongAccess...)
+	shown, wrongAccess := authorization(n, u)
+	src.Authorization, src.InTheClear, wrong = shown.header, shown.inTheClear, append(wrong, wrongAccess...)
 	return src, wrong
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ironyard/ironyard/protocol/node"
 	"github.com/ironyard/ironyard/protocol/seal"
+	"github.com/ironyard/ironyard/rackd/driver"
 )
 
 func document(t *testing.T, driverInfo, instanceInfo string) *node.Document {
@@ -50,6 +51,26 @@ func TestCredentials(t *testing.T) {
 		if len(wrong) > 0 || src.Authorization != c.want {
 			t.Errorf("%s: %q, %v, want %q", name, src.Authorization, wrong, c.want)
 		}
+	}
+	marked := strings.NewReplacer("img.example", "http://img.example", "reg.example", "HTTP://Reg.Example").Replace(login)
+	for name, c := range map[string]struct{ driver, instance, header, open string }{
+		"a registry, not marked":             {login, `"image_source":"oci://reg.example:5000/i"`, basic, ""},
+		"a registry, marked":                 {marked, `"image_source":"oci://reg.example:5000/i"`, basic, "img.example,reg.example:5000"},
+		"a registry, marked, its usual port": {marked, `"image_source":"oci://img.example:80/i"`, basic, "img.example,reg.example:5000"},
+		"a registry, marked, TLS's port":     {marked, `"image_source":"oci://img.example:443/i"`, "", ""},
+		"a registry, marked, another port":   {marked, `"image_source":"oci://reg.example/i"`, "", ""},
+		"a registry that is not listed":      {marked, `"image_source":"oci://evil.example/i"`, "", ""},
+		"the instance's":                     {login, `"image_source":"oci://evil.example/i","image_pull_secret":"u:p"`, basic, driver.AnyHost},
+		"the instance's header":              {marked, `"image_source":"oci://evil.example/i","image_request_authorization_secret":"Bearer x"`, "Bearer x", driver.AnyHost},
+		"none":                               {"", `"image_source":"oci://evil.example/i"`, "", ""},
+	} {
+		src, wrong := Source(document(t, c.driver, c.instance))
+		if len(wrong) > 0 || src.Authorization != c.header || src.InTheClear != c.open {
+			t.Errorf("%s: %q, in the clear to %q, %v, want %q and %q", name, src.Authorization, src.InTheClear, wrong, c.header, c.open)
+		}
+	}
+	if _, wrong := Source(document(t, `"image_server_hosts":"http://`+driver.AnyHost+`"`, `"image_source":"https://img.example/i"`+sum)); len(wrong) == 0 {
+		t.Error("the name for all hosts is taken for one")
 	}
 	for name, c := range map[string]struct{ driver, instance, words string }{
 		"no hosts":            {`"image_pull_secret":"s3cret"`, "", "image_server_hosts"},
