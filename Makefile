@@ -91,7 +91,7 @@ grammar:
 
 # The packages that look for IRONYARD_E2E (ops/lint holds this list to them), those that take longest first.
 # Four at once: faults, places, fleet and snmp mostly wait, and the virtual machines of the others compute.
-E2E := e2e/faults e2e/faults/places e2e/scenario ops/virtual/fleet rackd/netboot rackd/driver/snmp e2e/clients e2e/consoles rackd/bootmedium rackd/paramdisk rackd/netboot/mediaweb e2e/attack rackd/driver/irmc rackd/driver/ilo rackd/driver/ilo/ribcl rackd/driver/wol e2e/disks e2e/links ops/ramdisk ops/uki central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/driver/ucs rackd/driver/ansible rackd/configdrive rackd/iscsi rackd/driver/iscsideploy rackd/ociimage agent/container dashboards ops/virtual/vbmc e2e/clients/pythonagent
+E2E := e2e/faults e2e/faults/places e2e/scenario ops/virtual/fleet rackd/netboot rackd/driver/snmp e2e/clients e2e/consoles rackd/bootmedium rackd/paramdisk rackd/netboot/mediaweb e2e/attack rackd/driver/irmc rackd/driver/ilo rackd/driver/ilo/ribcl rackd/driver/wol e2e/disks e2e/links ops/ramdisk ops/uki central/retention e2e/model ops/virtual/testimage ops/virtual/machine ops/virtual/ipmisim rackd/driver/libvirt rackd/driver/ssh rackd/driver/ucs rackd/driver/ansible rackd/configdrive rackd/iscsi rackd/driver/iscsideploy rackd/ociimage ops/command agent/container dashboards ops/virtual/vbmc e2e/clients/pythonagent
 
 e2e: packages-test build
 	IRONYARD_E2E=1 $(GO) test -vet=off -timeout 30m -count 1 -p 4 $(E2E:%=./%)

@@ -38,27 +38,32 @@ type ramdiskBuild struct {
 }
 
 func (c ramdiskBuild) Run(ctx context.Context, log *slog.Logger) error {
-	pkg := debkernel.Generic
-	if c.Kernel == "cloud" {
-		pkg = debkernel.Cloud
+	// What the flags say is judged before anything is fetched or built.
+	program, err := c.program(log)
+	if err != nil {
+		return err
+	}
+	if c.PodmanConf != "" && !c.Podman {
+		return errors.New("--podman-config has settings of podman: give --podman too")
 	}
 	agent := "" // of another architecture: the go command builds it, in the project's folder
-	var err error
 	if c.Arch == ramdisk.AMD64 {
 		if agent, err = beside("agent"); err != nil {
 			return err
 		}
-	} else {
+	}
+	return c.build(ctx, agent, program)
+}
+
+// build builds all that the flags ask for, and prints where it is.
+func (c ramdiskBuild) build(ctx context.Context, agent string, program *ramdisk.UKI) error {
+	pkg := map[string]string{"cloud": debkernel.Cloud, "generic": debkernel.Generic}[c.Kernel]
+	if c.Arch == ramdisk.ARM64 {
 		pkg = map[string]string{"cloud": debkernel.CloudARM64, "generic": debkernel.GenericARM64}[c.Kernel]
 	}
-	o := ramdisk.Options{Agent: agent, Arch: c.Arch, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out, Firmware: c.Firmware}
-	if o.UKI, err = c.program(log); err != nil {
-		return err
-	}
+	o := ramdisk.Options{Agent: agent, Arch: c.Arch, KernelPackage: pkg, CacheDir: c.Cache, OutDir: c.Out, Firmware: c.Firmware, UKI: program}
 	if c.Podman {
 		o.Podman = &ramdisk.Podman{Config: c.PodmanConf}
-	} else if c.PodmanConf != "" {
-		return errors.New("--podman-config has settings of podman: give --podman too")
 	}
 	r, err := ramdisk.Build(ctx, o)
 	if err != nil {
@@ -121,14 +126,16 @@ func (c ramdiskBuild) program(log *slog.Logger) (*ramdisk.UKI, error) {
 	}
 	key, err := secretfile.Read(c.Sign, log)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--sign: %w", err)
 	}
 	certificate, err := os.ReadFile(c.Cert)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--cert: %w", err)
 	}
-	p.Signer, err = uki.NewSigner(key, certificate)
-	return p, err
+	if p.Signer, err = uki.NewSigner(key, certificate); err != nil {
+		return nil, fmt.Errorf("--sign %s with --cert %s: %w", c.Sign, c.Cert, err)
+	}
+	return p, nil
 }
 
 // buildRamdisk builds kernel and ramdisk of a virtual rack.

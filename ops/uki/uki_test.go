@@ -5,18 +5,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"debug/pe"
 	"encoding/pem"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/ironyard/ironyard/ops/uki/ukitest"
 )
 
 // stub is the smallest program that has room for more sections.
@@ -51,25 +49,6 @@ func kernel() []byte {
 
 func parts() Parts {
 	return Parts{Stub: stub(), Kernel: kernel(), Initramfs: bytes.Repeat([]byte("ramdisk "), 1001), CommandLine: "console=ttyS0 quiet", OSRelease: "ID=ironyard\n"}
-}
-
-// keys returns a key and its certificate, PEM.
-func keys(t *testing.T) (key, certificate []byte) {
-	t.Helper()
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(0x80), Subject: pkix.Name{CommonName: "fleet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
 // A stub for arm64, whose headers are followed by instructions that do nothing, takes the sections, and no kernel of another machine.
@@ -152,8 +131,8 @@ func TestSigned(t *testing.T) {
 			t.Skip("NOT RUN: no sbverify, of Debian's package sbsigntool")
 		}
 	}
-	key, certificate := keys(t)
-	_, stranger := keys(t)
+	key, certificate := ukitest.Keys(t)
+	_, stranger := ukitest.Keys(t)
 	s, err := NewSigner(key, certificate)
 	if err != nil {
 		t.Fatal(err)
@@ -228,8 +207,8 @@ func TestRefused(t *testing.T) {
 }
 
 func TestKeysRefused(t *testing.T) {
-	key, certificate := keys(t)
-	_, other := keys(t)
+	key, certificate := ukitest.Keys(t)
+	_, other := ukitest.Keys(t)
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
