@@ -6,7 +6,7 @@
 //   - Manifests are bounded and compared with their digest before they are read; what is inside a file is for the caller
 //     to compare with the checksum that Resolve returns.
 //   - Credentials go to the registry that an address names and to the token server that this registry names; never over
-//     plain HTTP to a token server of a registry that speaks TLS, nor to a host that Access does not name for that.
+//     plain HTTP to a token server of a registry that speaks TLS. They go over plain HTTP only to hosts that Access names for that.
 //   - Errors hold no credentials and no query of a URL, which may sign a permission.
 package ociimage
 
