@@ -5,34 +5,104 @@ import (
 	"debug/pe"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ironyard/ironyard/ops/debkernel"
 	"github.com/ironyard/ironyard/ops/ramdisk"
+	"github.com/ironyard/ironyard/ops/uki"
+	"github.com/ironyard/ironyard/ops/uki/ukitest"
 	"github.com/ironyard/ironyard/ops/virtual/agentvm"
 )
 
-// Two builds are the same bytes, also of a copy of the source elsewhere, with another time zone, umask and environment.
+// Two builds are the same bytes, also of a copy of the source elsewhere, with another time zone, umask and environment. So is the program
+// that is signed: its signature holds no time.
 func TestSameBytesEachTime(t *testing.T) {
+	key, certificate := ukitest.Keys(t)
+	signer, err := uki.NewSigner(key, certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := builtTwice(t, ramdisk.Options{UKI: &ramdisk.UKI{Fingerprint: "ab12", Signer: signer}})
+	checkProgram(t, signed)
+	t.Run("sbverify", func(t *testing.T) { checkSignature(t, signed, certificate) })
+}
+
+// The other kinds of ramdisk are the same bytes each time, too. Their packages are some hundred megabytes.
+func TestSameBytesOfEachKind(t *testing.T) {
+	if os.Getenv("IRONYARD_HARDWARE") != "1" {
+		t.Skip("fetches podman, the kernel of real machines and that of arm64: make hardware runs it")
+	}
+	key, certificate := ukitest.Keys(t)
+	signer, err := uki.NewSigner(key, certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		options ramdisk.Options
+		holds   func(ramdisk.Result) bool // what makes the kind
+	}{
+		"for rescues": {ramdisk.Options{Rescue: true, UKI: &ramdisk.UKI{Signer: signer}}, func(r ramdisk.Result) bool { return filepath.Base(r.UKI) == ramdisk.RescueUKIName }},
+		"with podman": {ramdisk.Options{Podman: &ramdisk.Podman{}}, func(r ramdisk.Result) bool { return r.PodmanBytes > 0 }},
+		"with firmware": {ramdisk.Options{KernelPackage: debkernel.Generic, Firmware: []string{firmwareFolder(t), "firmware-linux-free"}},
+			func(r ramdisk.Result) bool { return r.FirmwareFiles == 2 }},
+		"for arm64": {ramdisk.Options{Arch: ramdisk.ARM64, UKI: &ramdisk.UKI{Signer: signer}}, func(r ramdisk.Result) bool { return strings.Contains(r.UKI, ramdisk.ARM64) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := builtTwice(t, c.options)
+			if !c.holds(r) {
+				t.Errorf("it is not of that kind: %+v", r)
+			}
+			if c.options.UKI != nil {
+				checkSignature(t, r, certificate)
+			}
+		})
+	}
+}
+
+// firmwareFolder is a folder as --firmware takes, with a file that a driver of real machines names.
+func firmwareFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	at := filepath.Join(dir, "rtl_nic", "rtl8168d-1.fw")
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte("firmware"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// builtTwice builds what o says, and once more as another builder with other habits does. The two have to be the same bytes.
+func builtTwice(t *testing.T, o ramdisk.Options) ramdisk.Result {
+	t.Helper()
 	var results []ramdisk.Result
 	for _, source := range []string{"", copied(t)} {
 		began := time.Now()
-		if source != "" { // another builder, with other habits
+		if source != "" {
 			for name, value := range map[string]string{"TZ": "Pacific/Auckland", "LC_ALL": "C", "GOFLAGS": "-tags=other", "GOAMD64": "v3", "SOURCE_DATE_EPOCH": "1"} {
 				t.Setenv(name, value)
 			}
 			defer syscall.Umask(syscall.Umask(0o077))
 		}
-		r, err := ramdisk.Build(t.Context(), ramdisk.Options{Source: source, OutDir: t.TempDir(), CacheDir: agentvm.KernelCache(), UKI: &ramdisk.UKI{Fingerprint: "ab12"}})
+		o.Source, o.OutDir, o.CacheDir = source, t.TempDir(), agentvm.KernelCache()
+		r, err := ramdisk.Build(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("kernel %s: %d bytes, initramfs: %d bytes with %d modules, built in %v", r.KernelVersion, r.KernelBytes, r.InitramfsBytes, r.Modules, time.Since(began).Round(time.Millisecond))
-		for path, n := range map[string]int64{r.Kernel: r.KernelBytes, r.Initramfs: r.InitramfsBytes, r.UKI: r.UKIBytes} {
+		files := map[string]int64{r.Kernel: r.KernelBytes, r.Initramfs: r.InitramfsBytes}
+		if o.UKI != nil {
+			files[r.UKI] = r.UKIBytes
+		}
+		for path, n := range files {
 			if st, err := os.Stat(path); err != nil || st.Size() != n {
 				t.Errorf("%s: %v, want %d bytes", path, err, n)
 			}
@@ -42,7 +112,33 @@ func TestSameBytesEachTime(t *testing.T) {
 	if a, b := results[0], results[1]; a.InitramfsSHA256 != b.InitramfsSHA256 || a.KernelSHA256 != b.KernelSHA256 || a.UKISHA256 != b.UKISHA256 {
 		t.Errorf("two builds differ:\n%+v\n%+v", a, b)
 	}
-	checkProgram(t, results[0])
+	return results[0]
+}
+
+// checkSignature has Debian's sbverify judge the program, by its certificate and by another.
+func checkSignature(t *testing.T, r ramdisk.Result, certificate []byte) {
+	t.Helper()
+	sbverify, err := exec.LookPath("sbverify")
+	if err != nil {
+		if os.Getenv("IRONYARD_E2E") != "" {
+			t.Fatalf("%v (Debian's package sbsigntool)", err)
+		}
+		t.Skip("NOT RUN: no sbverify, of Debian's package sbsigntool")
+	}
+	_, stranger := ukitest.Keys(t)
+	for name, c := range map[string]struct {
+		certificate []byte
+		good        bool
+	}{"its own": {certificate, true}, "another's": {stranger, false}} {
+		path := filepath.Join(t.TempDir(), "cert.pem")
+		if err := os.WriteFile(path, c.certificate, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, err := exec.CommandContext(t.Context(), sbverify, "--cert", path, r.UKI).CombinedOutput()
+		if good := err == nil && strings.Contains(string(text), "Signature verification OK"); good != c.good {
+			t.Errorf("sbverify by %s certificate: %v: %s", name, err, text)
+		}
+	}
 }
 
 // copied is the source of the agent in another folder, with another time on each file.
@@ -99,13 +195,21 @@ func checkProgram(t *testing.T, r ramdisk.Result) {
 }
 
 func TestRefusals(t *testing.T) {
-	for name, o := range map[string]ramdisk.Options{
-		"no folders":     {},
-		"no such agent":  {Agent: filepath.Join(t.TempDir(), "none"), OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()},
-		"unknown module": {Agent: "/bin/true", Modules: []string{"no_such_module"}, OutDir: t.TempDir(), CacheDir: agentvm.KernelCache()},
+	for name, c := range map[string]struct {
+		options ramdisk.Options
+		says    string
+	}{
+		"no folders":              {ramdisk.Options{}, "an output and a cache folder are needed"},
+		"no such agent":           {ramdisk.Options{Agent: filepath.Join(t.TempDir(), "none")}, "no such file"},
+		"an agent with libraries": {ramdisk.Options{Agent: "/bin/true", Arch: runtime.GOARCH}, "is linked dynamically"},
+		"another architecture":    {ramdisk.Options{Arch: "riscv64"}, `there is none for architecture "riscv64"`},
+		"unknown module":          {ramdisk.Options{Modules: []string{"no_such_module"}}, "has no module no_such_module"},
 	} {
-		if _, err := ramdisk.Build(t.Context(), o); err == nil {
-			t.Errorf("%s: accepted", name)
+		if name != "no folders" {
+			c.options.OutDir, c.options.CacheDir = t.TempDir(), agentvm.KernelCache()
+		}
+		if _, err := ramdisk.Build(t.Context(), c.options); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want a refusal that says %q", name, err, c.says)
 		}
 	}
 }
