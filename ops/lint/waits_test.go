@@ -27,6 +27,7 @@ var waiting = map[string]string{
 	"rackd/diskimage/convert.go run (*exec.Cmd).Run":                             "the step's context ends the program, which has the deadline of the node's state; processor bounds its seconds",
 	"rackd/imagecache/derive.go Derive receives":                                 slot,
 	"rackd/imagecache/derive.go Derive selects":                                  "the step's context, which has the deadline of the node's state; a conversion ends with its program, or with its caller",
+	"rackd/ociimage/access.go RoundTrip (http.RoundTripper).RoundTrip":           "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 	"rackd/ociimage/ociimage.go Open (registry.ReferenceFetcher).FetchReference": "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 	"rackd/ociimage/resolve.go read (registry.ReferenceFetcher).FetchReference":  "Cache.stall: a registry that sends less than trickle.Least in that time is given up",
 

@@ -2,8 +2,8 @@
 // which credentials and proxies the rack fetches it. Every deploy interface that writes an image reads it here.
 //
 // It may import protocol and rackd/driver. Invariants: it only looks at the node; a credential of driver_info, whose holder
-// may differ from the one who names the image, is for the hosts that driver_info names beside it; it goes without TLS to those that
-// have the mark for that; no message holds a secret.
+// may differ from the one who names the image, is for the hosts that driver_info names beside it; no message holds a secret.
+// Without TLS such a credential goes to the hosts that have the mark for that.
 package imagefields
 
 import (
