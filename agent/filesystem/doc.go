@@ -65,8 +65,15 @@ func Identify(r io.ReaderAt) (Found, error) {
 		return Found{m.kind, uuidText(id)}, nil
 	}
 	boot := make([]byte, 512)
-	if _, err := r.ReadAt(boot, 0); err == nil && boot[510] == 0x55 && boot[511] == 0xaa && bytes.HasPrefix(boot[fatKind:], []byte("FAT32   ")) {
-		return Found{VFAT, serialText(binary.LittleEndian.Uint32(boot[fatSerial:]))}, nil
+	if _, err := r.ReadAt(boot, 0); err == nil && boot[510] == 0x55 && boot[511] == 0xaa {
+		for _, f := range []struct {
+			kind, serial int
+			name         string
+		}{{fatKind, fatSerial, "FAT32   "}, {smallFATKind, smallFATSerial, "FAT16   "}, {smallFATKind, smallFATSerial, "FAT12   "}} {
+			if bytes.HasPrefix(boot[f.kind:], []byte(f.name)) {
+				return Found{VFAT, serialText(binary.LittleEndian.Uint32(boot[f.serial:]))}, nil
+			}
+		}
 	}
 	return Found{}, ErrUnknown
 }

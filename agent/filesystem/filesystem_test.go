@@ -95,10 +95,16 @@ func TestSwap(t *testing.T) {
 
 // What mkfs makes is known by the names that blkid gives.
 func TestIdentify(t *testing.T) {
-	for kind, mkfs := range map[Kind][]string{
-		Ext: {"mkfs.ext4", "-q", "-F"}, XFS: {"mkfs.xfs", "-q", "-f"},
+	for _, c := range []struct {
+		kind Kind
+		mib  int64
+		mkfs []string
+	}{
+		{Ext, 320, []string{"mkfs.ext4", "-q", "-F"}}, {XFS, 320, []string{"mkfs.xfs", "-q", "-f"}},
+		{VFAT, 4, []string{"mkfs.vfat", "-F", "12"}}, {VFAT, 64, []string{"mkfs.vfat", "-F", "16"}}, {VFAT, 320, []string{"mkfs.vfat", "-F", "32"}},
 	} {
-		a := dirty(t, 320<<20, 512)
+		kind, mkfs := c.kind, c.mkfs
+		a := dirty(t, c.mib<<20, 512)
 		run(t, 0, mkfs[0], append(mkfs[1:], a.Name())...)
 		got, err := Identify(a)
 		if err != nil || got.Kind != kind {

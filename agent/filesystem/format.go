@@ -49,6 +49,12 @@ const (
 	fatKind   = 82
 )
 
+// The same of a FAT12 and a FAT16, which mkfs.vfat makes on small partitions.
+const (
+	smallFATSerial = 39
+	smallFATKind   = 54
+)
+
 const (
 	fatReserved = 32 // sectors in front of the tables
 	fatCopies   = 2
