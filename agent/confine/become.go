@@ -84,6 +84,9 @@ func become() error {
 	if err := weaken(); err != nil {
 		return fmt.Errorf("giving up capabilities: %w", err)
 	}
+	if err := grant(); err != nil {
+		return fmt.Errorf("having requests to the device succeed: %w", err)
+	}
 	env := append([]string{"PATH=" + folders, "LC_ALL=C", "HOME=/"}, j.Env...)
 	err = unix.Exec(j.Command[0], j.Command, env)
 	return fmt.Errorf("executing %s: %w", j.Command[0], err)

@@ -1,8 +1,10 @@
 package confine
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,11 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Argument {
 		os.Exit(Main())
+	}
+	if len(os.Args) > 2 && os.Args[1] == "agent" { // it runs a program below the root that it is given, and is killed
+		err := Run(context.Background(), Job{Root: os.Args[2], Command: []string{"/bin/sh", "-c", "echo begun >/begun; while :; do :; done & while :; do :; done"}})
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	if len(os.Args) > 1 && attacks[os.Args[1]] != nil {
 		os.Exit(attack(os.Args[1]))
@@ -125,6 +132,55 @@ func TestItEndsWithItsContext(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// An agent that is killed takes the program and its children with it: the disk is free for the agent that is started after it.
+func TestItEndsWithTheAgent(t *testing.T) {
+	root := rootWithShell(t)
+	agent := exec.Command("/proc/self/exe", "agent", root)
+	var said bytes.Buffer
+	agent.Stderr = &said
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	within := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); <-time.After(10 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				_ = agent.Process.Kill()
+				t.Fatalf("not within 30 s: %s", what)
+			}
+		}
+	}
+	within("the program begins", func() bool {
+		_, err := os.Stat(filepath.Join(root, "begun"))
+		return err == nil
+	})
+	if n := programsBelow(t, root); n != 2 {
+		t.Errorf("%d processes of the program, want 2", n)
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Wait(); err == nil || said.Len() > 0 {
+		t.Errorf("the agent was not killed: %v, %s", err, said.String())
+	}
+	within("the program and its child end", func() bool { return programsBelow(t, root) == 0 })
+}
+
+// programsBelow counts the processes whose root is that folder.
+func programsBelow(t *testing.T, root string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range all {
+		if at, err := os.Readlink(link); err == nil && at == root {
+			n++
+		}
+	}
+	return n
 }
 
 func TestLookup(t *testing.T) {
