@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/ironyard/ironyard/agent/bootloader"
 	"github.com/ironyard/ironyard/agent/configdrive"
-	"github.com/ironyard/ironyard/agent/confine"
 	"github.com/ironyard/ironyard/agent/disk"
 	"github.com/ironyard/ironyard/agent/filesystem"
 	"github.com/ironyard/ironyard/agent/image"
@@ -44,15 +40,6 @@ const unready = partition.TypeReserved
 
 const mib = 1 << 20
 
-// mkfsBound is how long the making of a file system may take.
-const mkfsBound = 30 * time.Minute
-
-// mkfs are the programs that make an ephemeral partition's file system, with their arguments for no questions and for the label.
-var mkfs = map[string][]string{
-	"ext2": {"mkfs.ext2", "-q", "-F", "-L"}, "ext3": {"mkfs.ext3", "-q", "-F", "-L"}, "ext4": {"mkfs.ext4", "-q", "-F", "-L"},
-	"xfs": {"mkfs.xfs", "-q", "-f", "-L"}, "btrfs": {"mkfs.btrfs", "-q", "-f", "-L"}, "vfat": {"mkfs.vfat", "-n"},
-}
-
 // checkPartitions refuses what cannot work whichever disk it is.
 func checkPartitions(info agentapi.ImageInfo) error {
 	bad := func(format string, args ...any) error {
@@ -69,7 +56,7 @@ func checkPartitions(info agentapi.ImageInfo) error {
 	case p.PreserveEphemeral && p.EphemeralMB == 0:
 		return bad("preserve_ephemeral is set, and there is no ephemeral partition: ephemeral_mb is 0")
 	}
-	if _, known := mkfs[p.EphemeralFormat]; p.EphemeralMB > 0 && !p.PreserveEphemeral && !known {
+	if _, known := formats[p.EphemeralFormat]; p.EphemeralMB > 0 && !p.PreserveEphemeral && !known {
 		return bad("ephemeral_format is %q: give ext2, ext3, ext4, xfs, btrfs or vfat", p.EphemeralFormat)
 	}
 	return nil
@@ -91,6 +78,11 @@ func plan(out partition.Disk, p *agentapi.Partitions, drive []byte, uefi bool) (
 	}
 	if uefi && l.kind == partition.MBR {
 		return l, &ParamError{"disk_label is msdos, and the machine was booted by UEFI: use gpt, or boot mode bios"}
+	}
+	if p.EphemeralMB > 0 && !p.PreserveEphemeral {
+		if err := formats[p.EphemeralFormat].fits(p.EphemeralFormat, p.EphemeralMB*mib, out.SectorSize()); err != nil {
+			return l, err
+		}
 	}
 	var roles []string
 	add := func(role, label, kind string, size int64) {
@@ -382,99 +374,6 @@ func deviceOf(disk string, number int) string {
 	return fmt.Sprintf("%s%d", disk, number)
 }
 
-// waitFor waits until the kernel shows a partition.
-func waitFor(device string) error {
-	for range 50 {
-		if _, err := os.Stat(device); err == nil {
-			return nil
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	return fmt.Errorf("the kernel does not show partition %s: something holds the disk's old partitions; start the deploy again", device)
-}
-
-// formatEphemeral has the image's own program make the file system of the ephemeral partition: the instance is to use it, and
-// the ramdisk has no such program. If it fails, the disk must not boot.
-func (d *Deployer) formatEphemeral(ctx context.Context, name string, l layout, root filesystem.Found, format string) (err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, wipe(name))
-		}
-	}()
-	program := mkfs[format]
-	at := deviceOf(name, l.places[forEphemeral].Number)
-	rootAt := deviceOf(name, l.places[forRoot].Number)
-	if err := errors.Join(waitFor(at), waitFor(rootAt)); err != nil {
-		return err
-	}
-	d.loadFileSystems()
-	began := time.Now()
-	err = bootloader.Mounted(rootAt, root.Kind, false, func(dir string) error {
-		below, err := os.OpenRoot(dir)
-		if err != nil {
-			return err
-		}
-		defer below.Close()
-		path := confine.Lookup(below, program[0])
-		if path == "" {
-			return &ParamError{fmt.Sprintf("ephemeral_format is %s, and the image has no %s to make it with: install it in the image, or use a format that the image knows", format, program[0])}
-		}
-		command := append(append([]string{path}, program[1:]...), ephemeralLabel, at)
-		ctx, cancel := context.WithTimeoutCause(ctx, mkfsBound, fmt.Errorf("it did not end in %v", mkfsBound))
-		defer cancel()
-		return confine.Run(ctx, confine.Job{Root: dir, Devices: []string{at}, Command: command})
-	})
-	if err != nil {
-		return fmt.Errorf("making the file system of the ephemeral partition: %w", err)
-	}
-	made, err := identify(name, l.places[forEphemeral])
-	if err != nil {
-		return fmt.Errorf("reading back the ephemeral partition: %w", err)
-	}
-	if kind := filesystem.Kind(format); made.Kind != kind && (made.Kind != filesystem.Ext || !slices.Contains([]string{"ext2", "ext3"}, format)) {
-		return fmt.Errorf("the ephemeral partition reads back as %s, not %s", made.Kind, kind)
-	}
-	if err := d.ready(name, l); err != nil {
-		return fmt.Errorf("telling in the partition table that the ephemeral partition is made: %w", err)
-	}
-	d.Log.Info("ephemeral partition made", "partition", at, "format", format, "seconds", time.Since(began).Seconds())
-	return nil
-}
-
-// ready gives the ephemeral partition its type, when its file system is on the medium.
-func (d *Deployer) ready(name string, l layout) (err error) {
-	out, err := disk.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	noted := &noted{Disk: out, writes: map[int64][]byte{}}
-	table, err := partition.Read(noted)
-	if err == nil {
-		err = table.SetType(l.places[forEphemeral].Number, l.want[l.places[forEphemeral].Number-1].Type)
-	}
-	if err == nil {
-		err = table.Write()
-	}
-	if err := errors.Join(err, out.Flush()); err != nil {
-		return err
-	}
-	return d.readBack(noted, nil, partition.Partition{})
-}
-
-// identify reads what is on a partition of a disk that is not open, past what the kernel kept of it.
-func identify(name string, p partition.Partition) (filesystem.Found, error) {
-	dev, err := disk.Open(name)
-	if err != nil {
-		return filesystem.Found{}, err
-	}
-	defer dev.Close()
-	return filesystem.Identify(dev.Part(name, p.Start, p.Size))
-}
-
 // wipe makes that a disk does not boot.
 func wipe(name string) error {
 	out, err := disk.Open(name)
@@ -499,26 +398,61 @@ func (d *Deployer) bootLoader(ctx context.Context, name string, number int, uefi
 	if err != nil {
 		return "", err
 	}
-	b, err := bootDisk(dev, number, uefi)
+	b, places, err := bootDisk(dev, number, uefi)
 	if err := errors.Join(err, d.reread(dev), dev.Close()); err != nil {
 		return "", err
 	}
-	if err := waitFor(b.Root); err != nil {
-		return "", err
+	for _, p := range places {
+		if err := waitFor(deviceOf(name, p.Number), p); err != nil {
+			return "", err
+		}
 	}
 	d.loadFileSystems()
 	said, err := bootloader.Install(ctx, d.Log, b)
-	if err != nil || uefi {
-		return said, err
+	if err == nil && !uefi {
+		err = bootCode(name)
 	}
-	return said, bootCode(name)
+	if err != nil {
+		return "", errors.Join(err, unboot(name, b.ESP != "", places))
+	}
+	return said, nil
 }
 
-// bootDisk says where the parts are of a disk with a partition image.
-func bootDisk(dev *disk.Disk, number int, uefi bool) (b bootloader.Disk, err error) {
+// bootCodeSize is how many bytes of a disk's first sector are code; the partition table begins behind them.
+const bootCodeSize = 440
+
+// unboot takes from a disk what firmware would start after an installation that ended in the middle. All else stays, also an ephemeral
+// partition that the next deploy is to keep.
+func unboot(name string, uefi bool, places []partition.Partition) error {
+	dev, err := disk.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if !uefi {
+		first := make([]byte, dev.SectorSize())
+		if _, err := dev.ReadAt(first, 0); err != nil {
+			return err
+		}
+		clear(first[:bootCodeSize])
+		if _, err := dev.WriteAt(first, 0); err != nil {
+			return err
+		}
+		return dev.Flush()
+	}
+	for _, p := range places {
+		if p.Type == partition.TypeESP {
+			err = errors.Join(err, dev.Part(name, p.Start, p.Size).WipeEnds())
+		}
+	}
+	return err
+}
+
+// bootDisk says where the parts are of a disk with a partition image, and which partitions they are.
+func bootDisk(dev *disk.Disk, number int, uefi bool) (b bootloader.Disk, places []partition.Partition, err error) {
 	table, err := partition.Read(dev)
 	if err != nil {
-		return b, err
+		return b, nil, err
 	}
 	b.Device = dev.Name()
 	for _, p := range table.Partitions() {
@@ -526,21 +460,21 @@ func bootDisk(dev *disk.Disk, number int, uefi bool) (b bootloader.Disk, err err
 		switch {
 		case p.Number == number:
 			if b.RootFS, err = filesystem.Identify(part); err != nil {
-				return b, err
+				return b, nil, err
 			}
-			b.Root = deviceOf(dev.Name(), p.Number)
+			b.Root, places = deviceOf(dev.Name(), p.Number), append(places, p)
 		case uefi && p.Type == partition.TypeESP:
 			fs, err := filesystem.Identify(part)
 			if err != nil {
-				return b, fmt.Errorf("the EFI system partition: %w", err)
+				return b, nil, fmt.Errorf("the EFI system partition: %w", err)
 			}
-			b.ESP, b.ESPUUID = deviceOf(dev.Name(), p.Number), fs.UUID
+			b.ESP, b.ESPUUID, places = deviceOf(dev.Name(), p.Number), fs.UUID, append(places, p)
 		}
 	}
 	if uefi && b.ESP == "" {
-		return b, &image.FormatError{Image: "on " + dev.Name(), Reason: "the disk was laid out for BIOS, and the machine was booted by UEFI: deploy the node again"}
+		return b, nil, &image.FormatError{Image: "on " + dev.Name(), Reason: "the disk was laid out for BIOS, and the machine was booted by UEFI: deploy the node again"}
 	}
-	return b, nil
+	return b, places, nil
 }
 
 // bootCode looks whether a BIOS finds code in the disk's first sector, on the medium.

@@ -207,6 +207,7 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 		"a root too small":    {false, agentapi.Partitions{RootMB: 3}, "Root partition is too small for requested image. Image virtual size: more than 3 MB, Root size: 3 MB"},
 		"a disk too small":    {false, agentapi.Partitions{RootMB: 8, SwapMB: 64}, "has room for"},
 		"a format of none":    {false, agentapi.Partitions{RootMB: 8, EphemeralMB: 2, EphemeralFormat: "ntfs"}, `ephemeral_format is "ntfs"`},
+		"an XFS too small":    {false, agentapi.Partitions{RootMB: 8, EphemeralMB: 2, EphemeralFormat: "xfs"}, "xfs has 300 MiB at least"},
 		"a label of none":     {false, agentapi.Partitions{RootMB: 8, DiskLabel: "apm"}, `disk_label is "apm"`},
 		"msdos with UEFI":     {true, agentapi.Partitions{RootMB: 8, DiskLabel: "msdos"}, "the machine was booted by UEFI"},
 		"nothing to preserve": {false, agentapi.Partitions{RootMB: 8, PreserveEphemeral: true}, "ephemeral_mb is 0"},

@@ -5,7 +5,7 @@
 set -eu
 build="gcc libc6-dev ca-certificates make zstd kmod"
 rack="$build qemu-system-x86 qemu-utils qemu-block-extra ovmf ipxe ipxe-qemu iproute2 dosfstools mtools fdisk grub-efi-amd64-bin grub-pc-bin grub-common cpio openipmi"
-tests="$rack qemu-system-arm qemu-efi-aarch64 dnsmasq-base busybox postgresql python3-ironicclient python3-openstacksdk spin radvd prometheus tgt libiscsi-bin xorriso genisoimage openssl sbsigntool python3-sushy ipmitool snmp snmpd snmpsim libvirt-daemon libvirt-clients openssh-server python3-pyghmi mmdebstrap e2fsprogs xfsprogs xz-utils docker-registry podman crun swift-proxy swift-account swift-container swift-object python3-swiftclient python3-botocore ndisc6 isc-dhcp-client python3-scciclient python3-proliantutils python3-hpilo fence-agents freeipmi-tools wakeonlan redfishtool ansible-core curl websockify vncsnapshot"
+tests="$rack qemu-system-arm qemu-efi-aarch64 dnsmasq-base busybox postgresql python3-ironicclient python3-openstacksdk spin radvd prometheus tgt libiscsi-bin xorriso genisoimage openssl sbsigntool python3-sushy ipmitool snmp snmpd snmpsim libvirt-daemon libvirt-clients openssh-server python3-pyghmi mmdebstrap e2fsprogs xfsprogs btrfs-progs xz-utils docker-registry podman crun swift-proxy swift-account swift-container swift-object python3-swiftclient python3-botocore ndisc6 isc-dhcp-client python3-scciclient python3-proliantutils python3-hpilo fence-agents freeipmi-tools wakeonlan redfishtool ansible-core curl websockify vncsnapshot"
 hardware="$tests novnc chromium-driver openvswitch-switch"
 bench="$tests nginx-light python3-eventlet"
 tempest="$build python3-keystone python3-tempest tempest ironic-tempest-plugin"
