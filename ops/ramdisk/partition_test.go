@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,14 +42,16 @@ func TestPartitionImages(t *testing.T) {
 		name, mode string
 		style      partitionimage.Style
 		parts      agentapi.Partitions
+		loader     string   // that the boot entry names
 		want       []string // of the console
 	}{
-		{"Debian by BIOS", "bios", partitionimage.Debian, agentapi.Partitions{RootMB: 700, SwapMB: 64, EphemeralMB: 96, EphemeralFormat: "ext4"},
+		{"Debian by BIOS", "bios", partitionimage.Debian, agentapi.Partitions{RootMB: 700, SwapMB: 64, EphemeralMB: 96, EphemeralFormat: "ext4"}, "",
 			[]string{"firmware bios", "root /dev/vda4 ext4", "label ephemeral0 /dev/vda1 ext4", "label swap1 /dev/vda2 swap", "label config-2 /dev/vda3", `drive {"hostname":"part"}`, "init=/sbin/ironyard-mark"}},
-		{"RPM style by UEFI", "uefi", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, SwapMB: 64},
+		{"RPM style by UEFI", "uefi", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, SwapMB: 64}, `\EFI\ironyardlinux\shimx64.efi`,
 			[]string{"firmware uefi", "root /dev/vda4 xfs", "label efi-part /dev/vda1 vfat", "label swap1 /dev/vda2 swap", "/boot/efi\tvfat\tumask=0077\t0\t1"}},
-		{"Debian by UEFI", "uefi", partitionimage.Debian, agentapi.Partitions{RootMB: 700}, []string{"firmware uefi", "ext4", "label efi-part /dev/vda1 vfat"}},
-		{"RPM style by BIOS", "bios", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, DiskLabel: "gpt"}, []string{"firmware bios", "xfs"}},
+		{"Debian by UEFI", "uefi", partitionimage.Debian, agentapi.Partitions{RootMB: 700, EphemeralMB: 96, EphemeralFormat: "ext4"}, `\EFI\BOOT\BOOTX64.EFI`,
+			[]string{"firmware uefi", "ext4", "label efi-part /dev/vda1 vfat", "label ephemeral0 /dev/vda2 ext4"}},
+		{"RPM style by BIOS", "bios", partitionimage.RPM, agentapi.Partitions{RootMB: 1024, DiskLabel: "gpt"}, "", []string{"firmware bios", "xfs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			image, err := partitionimage.Build(t.Context(), filepath.Join(filepath.Dir(agentvm.KernelCache()), "partition"), c.style)
@@ -65,9 +68,12 @@ func TestPartitionImages(t *testing.T) {
 			if c.mode == "uefi" {
 				m.vars = filepath.Join(t.TempDir(), "vars")
 			}
-			m.deploy(t, built)
+			made := m.deploy(t, built)
 			m.judge(t)
 			said := m.boot(t, m.vars)
+			if c.loader != "" {
+				c.want = append(c.want, entryOf(t, made, c.loader), strings.ReplaceAll(c.loader, `\`, "/"))
+			}
 			for _, want := range append(c.want, "root=UUID=") {
 				if !strings.Contains(said, want) {
 					t.Errorf("the instance does not say %q:\n%s", want, said)
@@ -89,8 +95,18 @@ func TestPartitionImages(t *testing.T) {
 	}
 }
 
-// deploy boots the ramdisk, writes the image and installs its boot loader.
-func (m *installed) deploy(t *testing.T, built ramdisk.Result) {
+// entryOf looks that the boot entry which a deploy tells of names the loader. It returns what the instance says that was booted by it.
+func entryOf(t *testing.T, made, loader string) string {
+	t.Helper()
+	words := regexp.MustCompile(`(Boot[0-9A-F]{4}) starts (\S+) on partition 1 of /dev/vda`).FindStringSubmatch(made)
+	if words == nil || words[2] != loader {
+		t.Fatalf("the boot entry does not start %s: %s", loader, made)
+	}
+	return partitionimage.Mark + "entry " + words[1] + " "
+}
+
+// deploy boots the ramdisk, writes the image and installs its boot loader. It returns what the agent says of that.
+func (m *installed) deploy(t *testing.T, built ramdisk.Result) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
@@ -121,8 +137,13 @@ func (m *installed) deploy(t *testing.T, built ramdisk.Result) {
 		t.Errorf("partitions %+v, %v", uuids, err)
 	}
 	began := time.Now()
-	made := run(agentapi.CmdInstallBoot, map[string]any{"root_uuid": result.RootUUID, "target_boot_mode": m.mode})
-	t.Logf("boot loader in %.1f s: %s", time.Since(began).Seconds(), made)
+	var made struct {
+		Result string `json:"result"`
+	}
+	if err := json.Unmarshal(run(agentapi.CmdInstallBoot, map[string]any{"root_uuid": result.RootUUID, "target_boot_mode": m.mode}), &made); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("boot loader in %.1f s: %s", time.Since(began).Seconds(), made.Result)
 	if c := vm.Post(ctx, agentapi.CmdRunImage, "go", nil); c.Error != nil {
 		t.Fatalf("run_image: %+v", c.Error)
 	}
@@ -131,6 +152,7 @@ func (m *installed) deploy(t *testing.T, built ramdisk.Result) {
 	case <-ctx.Done():
 		t.Fatal("the machine does not reboot")
 	}
+	return made.Result
 }
 
 // driveOf is a config drive, an ISO 9660 of xorriso.

@@ -8,6 +8,12 @@ say() { echo "IRONYARD-PARTITION $*"; }
 say firmware $([ -d /sys/firmware/efi ] && echo uefi || echo bios)
 say root $(findmnt -n -o SOURCE,FSTYPE /)
 say cmdline $(cat /proc/cmdline)
+# The entry by which firmware has started the machine, and what is in it. Its text is UTF-16; slashes stand for its backslashes.
+vars=/sys/firmware/efi/efivars of=8be4df61-93ca-11d2-aa0d-00e098032b8c
+if [ -d $vars ] && { mountpoint -q $vars || mount -t efivarfs efivarfs $vars; }; then
+	entry=Boot$(od -A n -t x2 -j 4 -N 2 $vars/BootCurrent-$of | tr -d ' ' | tr a-f A-F)
+	say entry "$entry" "$(tr -d '\000' <"$vars/$entry-$of" | tr '\\' / | tr -c '[:print:]' ' ')"
+fi
 for label in efi-part swap1 ephemeral0 config-2; do
 	at=$(blkid -L "$label") && say label "$label" "$at" $(blkid -o value -s TYPE "$at")
 done

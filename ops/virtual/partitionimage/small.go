@@ -36,7 +36,7 @@ var ofHost = []struct {
 }{
 	{"dash", []string{"usr/bin/sh"}},
 	{"coreutils", []string{"usr/bin/basename", "usr/bin/cat", "usr/bin/chmod", "usr/bin/cut", "usr/bin/dirname", "usr/bin/head", "usr/bin/id", "usr/bin/ls", "usr/bin/mkdir",
-		"usr/bin/mv", "usr/bin/readlink", "usr/bin/rm", "usr/bin/sleep", "usr/bin/sort", "usr/bin/sync", "usr/bin/tail", "usr/bin/tr", "usr/bin/uname"}},
+		"usr/bin/mv", "usr/bin/od", "usr/bin/readlink", "usr/bin/rm", "usr/bin/sleep", "usr/bin/sort", "usr/bin/sync", "usr/bin/tail", "usr/bin/tr", "usr/bin/uname"}},
 	{"sed", []string{"usr/bin/sed"}},
 	{"grep", []string{"usr/bin/grep", "usr/bin/fgrep"}},
 	{"mount", []string{"usr/bin/mount", "usr/bin/umount"}},
@@ -49,8 +49,8 @@ var ofHost = []struct {
 // grubFolders are the folders of GRUB's modules, with the packages that they belong to.
 var grubFolders = []struct{ pkg, folder string }{{"grub-pc-bin", "usr/lib/grub/i386-pc"}, {"grub-efi-amd64-bin", "usr/lib/grub/x86_64-efi"}}
 
-// smallModules are what the small system needs of its kernel: its disk, its file system, and that of config drives.
-var smallModules = []string{"virtio_pci", "virtio_blk", "ext4", "isofs"}
+// smallModules are what the small system needs of its kernel: its disk, its file system, that of config drives, and the firmware's variables.
+var smallModules = []string{"virtio_pci", "virtio_blk", "ext4", "isofs", "efivarfs"}
 
 // BuildSmall returns the partition image of a small system. Its kernel and all its programs are those of Debian's packages, its GRUB
 // for BIOS and UEFI too. Most of them are copied from this machine, with their libraries. packages is debkernel's cache: the kernel,
