@@ -3,8 +3,9 @@
 //
 // It may import nothing of the project. Invariants: The program runs below the image's root, in name spaces of its own: mounts, processes,
 // network, IPC and host name. It sees the device files it is given and a few harmless ones. It may read and write any file, and has
-// no other capability. Two requests to its device that want another one seem to succeed (granted.go). It has no file, variable or argument of the agent's. When its context ends, it ends with all its
-// children. Source: Linux namespaces(7), capabilities(7), mount_namespaces(7).
+// no other capability. Two requests to its device that want another one seem to succeed (granted.go). It has no file, variable or
+// argument of the agent's. When its context ends, it ends with all its children. Sources: Linux namespaces(7), capabilities(7),
+// mount_namespaces(7), seccomp(2).
 package confine
 
 import (

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// granted are what programs ask of their device, and what the kernel grants to CAP_SYS_ADMIN alone: in which blocks it keeps the device in
-// memory, and to forget what it keeps. Neither changes what is on the device, and mkfs.xfs ends where one fails. So the program is told that
-// it was done. Who runs the program writes out the device after it.
+// granted are requests of programs to their device that the kernel grants to CAP_SYS_ADMIN alone. They set the size of the blocks in
+// which the kernel keeps the device in memory, and have it forget what it keeps. Neither changes what is on the device, and mkfs.xfs ends
+// where one fails. So the program is told that it was done. The caller of Run writes out the device after it.
 var granted = []uint32{unix.BLKBSZSET, unix.BLKFLSBUF}
 
 // Offsets in what the kernel shows a filter of a system call (seccomp_data in linux/seccomp.h, on processors that are little endian).

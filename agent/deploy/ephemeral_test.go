@@ -345,8 +345,8 @@ func TestADeployIsAbortedWhileMkfsRuns(t *testing.T) {
 	}
 }
 
-// The kernel keeps its view of a disk's old partitions, and the device file of the ephemeral partition stands for a larger part of the
-// disk than the new table says. The image's mkfs would write over what lies behind it.
+// The kernel keeps its view of a disk's old partitions. So the device file of the ephemeral partition stands for a larger part of the disk
+// than the new table says. The image's mkfs would write over what lies behind it.
 func TestAPartitionThatTheKernelShowsAsItWas(t *testing.T) {
 	t.Parallel()
 	img := withPrograms(t, map[string]string{"mkfs.ext4": "e2fsprogs"}, nil)

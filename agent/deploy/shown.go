@@ -14,7 +14,7 @@ import (
 )
 
 // waitFor waits until the kernel shows a partition where the table has it. The kernel keeps its old view of a disk while something holds
-// one of the old partitions open, and a device file of the same name then leads elsewhere on the disk.
+// one of the old partitions open. A device file of the same name then leads elsewhere on the disk.
 func waitFor(device string, p partition.Partition) (err error) {
 	for range 50 {
 		if err = shown(device, p); err == nil {

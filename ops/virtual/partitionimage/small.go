@@ -49,7 +49,7 @@ var ofHost = []struct {
 // grubFolders are the folders of GRUB's modules, with the packages that they belong to.
 var grubFolders = []struct{ pkg, folder string }{{"grub-pc-bin", "usr/lib/grub/i386-pc"}, {"grub-efi-amd64-bin", "usr/lib/grub/x86_64-efi"}}
 
-// smallModules are what the small system needs of its kernel: its disk, its file system, that of config drives, and the firmware's variables.
+// smallModules are what the small system needs of its kernel: its disk, its file system, that of config drives, and firmware's variables.
 var smallModules = []string{"virtio_pci", "virtio_blk", "ext4", "isofs", "efivarfs"}
 
 // BuildSmall returns the partition image of a small system. Its kernel and all its programs are those of Debian's packages, its GRUB
