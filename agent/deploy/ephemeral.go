@@ -29,8 +29,8 @@ type format struct {
 // formats are what ephemeral_format may be. Sizes are those of xfsprogs (5.19 and later; those before took 16 MiB), of btrfs-progs with two
 // copies of the metadata, of e2fsprogs with blocks of 4 KiB, and of FAT's count of sectors.
 var formats = map[string]format{
-	"ext2":  {mkfs: []string{"mkfs.ext2", "-q", "-F", "-L"}, most: 16 << 40},
-	"ext3":  {mkfs: []string{"mkfs.ext3", "-q", "-F", "-L"}, most: 16 << 40},
+	"ext2":  {mkfs: []string{"mkfs.ext2", "-q", "-F", "-L"}, most: (1<<32 - 1) << 12},
+	"ext3":  {mkfs: []string{"mkfs.ext3", "-q", "-F", "-L"}, most: (1<<32 - 1) << 12},
 	"ext4":  {mkfs: []string{"mkfs.ext4", "-q", "-F", "-L"}},
 	"xfs":   {mkfs: []string{"mkfs.xfs", "-q", "-f", "-L"}, least: 300 << 20},
 	"btrfs": {mkfs: []string{"mkfs.btrfs", "-q", "-f", "-L"}, least: 109 << 20},

@@ -207,7 +207,8 @@ func TestSizesOfEphemeralFormats(t *testing.T) {
 		{"vfat", 2 << 20, 512, "vfat has 2097151 MiB at most on this disk"},
 		{"vfat", 2<<20 - 1, 512, ""},
 		{"vfat", 2 << 20, 4096, ""},
-		{"ext3", 16<<20 + 1, 512, "ext3 has 16777216 MiB at most"},
+		{"ext3", 16 << 20, 512, "ext3 has 16777215 MiB at most"},
+		{"ext3", 16<<20 - 1, 512, ""},
 		{"ext4", 16<<20 + 1, 512, ""},
 		{"ext2", 1, 512, ""},
 	} {

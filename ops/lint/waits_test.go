@@ -71,7 +71,7 @@ var waiting = map[string]string{
 	"agent/container/inside.go forget unix.Wait4":                            "it has killed all that it waits for",
 	"agent/deploy/bootc.go runWatched (*sync.WaitGroup).Wait":                "the one member ends with a context that has ended",
 	"agent/deploy/deploy.go reread receives":                                 "a fifth of a second, five times",
-	"agent/deploy/partitions.go waitFor receives":                            "a tenth of a second, fifty times",
+	"agent/deploy/shown.go waitFor receives":                                 "a tenth of a second, fifty times",
 	"agent/deploy/erase.go each (*errgroup.Group).Wait":                      "the state's deadline at the rackd, which goes by the progress of the erasure: a disk that hangs shows none",
 	"agent/iscsitarget/gate.go accept (net.Listener).Accept":                 "the gate's end, which closes the listener",
 	"agent/iscsitarget/gate.go close (*sync.WaitGroup).Wait":                 "close has closed all that they read from",
