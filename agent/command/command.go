@@ -26,7 +26,7 @@ import (
 // Errors of Start.
 var (
 	// ErrBusy means that another command is running.
-	ErrBusy = errors.New("agent is busy")
+	ErrBusy = errors.New(agentapi.Busy)
 	// ErrUnknown means that there is no command of that name.
 	ErrUnknown = errors.New("unknown command")
 	// ErrConflict means that the request's id belongs to another command.

@@ -178,6 +178,9 @@ type Fault struct {
 	String string `json:"faultstring"`
 }
 
+// Busy is how the agent's refusal begins while another command runs.
+const Busy = "agent is busy"
+
 // StepManager is what our agent calls the hardware manager that offers its steps.
 const StepManager = "IronyardAgent"
 

@@ -121,7 +121,12 @@ func (c *Client) refused(a *work.Agent, r request, status int, body []byte) erro
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.cause = driver.ErrUnreachable
 	}
-	e.text = fmt.Sprintf("agent %s: %s: it answered HTTP %d: %s", a.URL, r.doing, status, c.fault(body))
+	said := c.fault(body)
+	// The fence refuses by the same status. ironic-python-agent says it with a capital letter.
+	if status == http.StatusConflict && strings.HasPrefix(strings.ToLower(said), agentapi.Busy) {
+		e.cause = driver.ErrBusy
+	}
+	e.text = fmt.Sprintf("agent %s: %s: it answered HTTP %d: %s", a.URL, r.doing, status, said)
 	return e
 }
 

@@ -40,6 +40,8 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrUnreachable: the BMC or agent does not answer; trying again may help.
 	ErrUnreachable = errors.New("unreachable")
+	// ErrBusy: the agent still runs another command, and has refused this one.
+	ErrBusy = errors.New("busy")
 	// ErrAwaited: something that another program is to bring is not there yet. The step is run again until it
 	// is, for as long as the node's state may last.
 	ErrAwaited = errors.New("not there yet")
