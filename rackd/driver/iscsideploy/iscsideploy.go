@@ -11,6 +11,7 @@
 //   - What the handle calls done was flushed to the disk before, and is of the image that the handle names. A resumed write compares
 //     it too, by reading it back.
 //   - What was read of the cache's file has the image's checksum, before the disk may boot.
+//   - Places are given in the order in which works have asked first. Who does not ask again holds up none.
 //   - Credentials are random, are used for one session, and are kept in memory alone.
 package iscsideploy
 
@@ -46,7 +47,7 @@ func NewWriter(s Settings) *Writer {
 	if s.Port == 0 {
 		s.Port = agentapi.DefaultISCSIPort
 	}
-	return &Writer{set: s, open: map[string]*transfer{}, begun: map[string]bool{}}
+	return &Writer{set: s, open: map[string]*transfer{}, begun: map[string]bool{}, queue: queue{works: map[string]*queued{}}}
 }
 
 // Properties names the fields that are read.
@@ -60,6 +61,7 @@ type Writer struct {
 	open map[string]*transfer // by work
 	// begun are the works whose transfer is not in open yet.
 	begun map[string]bool
+	queue queue
 }
 
 // Bounds of one rackd.
@@ -71,23 +73,46 @@ const (
 )
 
 // take returns the transfer of a work, which the caller has for itself until put or close. nil: the caller may begin one, and has a
-// place for it until put or release. full: others have to end first.
+// place for it until put, yield or release. full: others have to end first, or have waited for longer.
 func (w *Writer) take(work string) (t *transfer, full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
+	mine := w.queue.ask(work, now)
 	t = w.open[work]
 	if t != nil && t.end.Stop() {
 		return t, false
 	}
-	if t == nil && !w.begun[work] && len(w.open)+len(w.begun) >= most {
+	placed := func(work string) bool { return w.open[work] != nil || w.begun[work] }
+	if free := most - len(w.open) - len(w.begun); !placed(work) && w.queue.before(mine, now, placed) >= free {
 		return nil, true
 	}
 	w.begun[work] = true
 	return nil, false
 }
 
-// release gives back the place of a work that has begun no transfer, or ended it.
+// hears reports whether a work that waits is to ask its agent now.
+func (w *Writer) hears(work string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mine := w.queue.works[work]
+	if mine == nil || time.Since(mine.heard) < keepEvery {
+		return false
+	}
+	mine.heard = time.Now()
+	return true
+}
+
+// release gives back the place of a work that has begun no transfer, or ended it, for good.
 func (w *Writer) release(work string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.begun, work)
+	w.queue.forget(work)
+}
+
+// yield gives back the place of a work that comes back, before those that have asked later.
+func (w *Writer) yield(work string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.begun, work)

@@ -28,6 +28,8 @@ const (
 	keepEvery = 10 * time.Second
 	// agains is how often the image is written once more from its start.
 	agains = 2
+	// resumeAfter is when a write goes on whose session was lost.
+	resumeAfter = 5 * time.Second
 )
 
 // handle is that of the step.
@@ -45,6 +47,8 @@ type handle struct {
 	Again  int    `json:"again,omitempty"`
 	// Broke says how the session before ended, where it was lost. If there is no other, that is what went wrong.
 	Broke string `json:"broke,omitempty"`
+	// Failed is why the step fails, once the agent has wiped the disk.
+	Failed string `json:"failed,omitempty"`
 }
 
 // run is one run of the step.
@@ -63,6 +67,10 @@ func (r *run) do(ctx context.Context) (written agentapi.PrepareImageResult, out 
 		if r.h.Done < 0 || r.h.Size < 0 || r.h.Again < 0 { // less than nothing would leave what is on the disk, and count the tries for ever
 			return written, out, fmt.Errorf("node %s: the step's handle %q is damaged, for it counts below zero: deploy the node again", r.t.Node.Label(), raw)
 		}
+	}
+	if r.h.Failed != "" {
+		out, err = r.wipe(ctx, errors.New(r.h.Failed))
+		return written, out, err
 	}
 	if !r.h.Whole {
 		out, err = r.write(ctx)
@@ -83,15 +91,19 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 	tr, full := r.w.take(r.t.WorkID)
 	if full {
 		r.t.Record.Phase("write", fmt.Sprintf("waits for one of the %d images that this rackd writes", most))
-		return driver.Wait(2 * time.Second), nil
+		return driver.Wait(asksEvery), r.heard(ctx)
 	}
 	if tr == nil {
 		var err error
 		if tr, err = r.begin(ctx); err != nil || tr == nil {
-			r.w.release(r.t.WorkID)
+			r.w.yield(r.t.WorkID)
+			if errors.Is(err, driver.ErrBusy) {
+				return r.busy(), nil
+			}
 			if r.h.Broke != "" && errors.Is(err, driver.ErrUnreachable) {
 				err = fmt.Errorf("%w. Before that %s", err, r.h.Broke)
 			}
+			r.ended(err)
 			return soon(), err
 		}
 	}
@@ -104,11 +116,40 @@ func (r *run) write(ctx context.Context) (driver.Outcome, error) {
 		err = r.seal(ctx, tr)
 	}
 	r.w.close(r.t.WorkID, tr)
-	r.w.release(r.t.WorkID)
 	if err != nil {
-		return r.failed(ctx, tr, err)
+		r.w.yield(r.t.WorkID)
+		out, err := r.failed(ctx, tr, err)
+		r.ended(err)
+		return out, err
 	}
+	r.w.release(r.t.WorkID)
 	return driver.Done(), nil
+}
+
+// ended has a work whose step fails for good hold up no other.
+func (r *run) ended(err error) {
+	if err != nil && !errors.Is(err, driver.ErrUnreachable) {
+		r.w.release(r.t.WorkID)
+	}
+}
+
+// heard asks the agent of a node that waits for its place: the answer moves the deadline of the node's state. Silence is no error, so
+// that the deadline decides how long that may go on.
+func (r *run) heard(ctx context.Context) error {
+	if !r.w.hears(r.t.WorkID) {
+		return nil
+	}
+	if _, err := r.t.Agent.Commands(ctx); err != nil && (!errors.Is(err, driver.ErrUnreachable) || errors.Is(err, driver.ErrFenced)) {
+		return fmt.Errorf("node %s: ask the agent while its image waits for one of %d places: %w", r.t.Node.Label(), most, err)
+	}
+	return nil
+}
+
+// busy waits for what the agent does. It may still be what an owner before has asked for, or this one before a lost answer. The refusal
+// moves no deadline, so a command that hangs ends the step.
+func (r *run) busy() driver.Outcome {
+	r.t.Record.Phase("agent", "it is busy with a command of before; the step waits for its end")
+	return driver.Wait(asksEvery)
 }
 
 // slice writes for a while, and keeps how far it is.
@@ -182,17 +223,26 @@ func (r *run) failed(ctx context.Context, tr *transfer, err error) (driver.Outco
 	if !damaged && !status && !different && network {
 		r.h.Broke = broke.Error()
 		r.t.Record.Phase("iscsi", r.h.Broke)
+		if r.h.Done > tr.resume { // a session that brought the image further takes none of the step's tries: the image's size bounds how many there are
+			return driver.Wait(resumeAfter), r.save(ctx)
+		}
 		return driver.Outcome{}, errors.Join(fmt.Errorf("%w: %w", driver.ErrUnreachable, err), r.save(ctx))
 	}
-	return driver.Outcome{}, r.wipe(ctx, err)
+	return r.wipe(ctx, err)
 }
 
-// wipe has the agent end the target and wipe the disk's ends, so that it does not boot, because of an error. It returns that.
-func (r *run) wipe(ctx context.Context, err error) error {
-	if _, werr := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/stop/"+uuid.NewString(), agentapi.CmdStopISCSI, agentapi.StopISCSIParams{Disk: r.h.Disk}); werr != nil {
-		return fmt.Errorf("%w; and the disk could not be wiped: %w", err, werr)
+// wipe has the agent end the target and wipe the disk's ends, so that it does not boot, because of an error. It returns that. An agent that
+// is busy is asked again by the step's next run, or by its next owner.
+func (r *run) wipe(ctx context.Context, err error) (driver.Outcome, error) {
+	_, werr := r.t.Agent.Call(ctx, r.t.Fence, r.t.WorkID+"/iscsi/stop/"+uuid.NewString(), agentapi.CmdStopISCSI, agentapi.StopISCSIParams{Disk: r.h.Disk})
+	if errors.Is(werr, driver.ErrBusy) {
+		r.h.Failed = err.Error()
+		return r.busy(), r.save(ctx)
 	}
-	return err
+	if werr != nil {
+		err = fmt.Errorf("%w; and the disk could not be wiped: %w", err, werr)
+	}
+	return driver.Outcome{}, err
 }
 
 // verify has the cache compare its file with the checksum; whole is false where it was damaged, and is fetched again.
@@ -368,10 +418,13 @@ func (r *run) finish(ctx context.Context) (written agentapi.PrepareImageResult, 
 		r.t.Record.Phase("agent", "it has started again; the image is written from its start")
 		return written, soon(), r.again(ctx)
 	}
+	if errors.Is(err, driver.ErrBusy) {
+		return written, r.busy(), nil
+	}
 	if err != nil {
 		err = fmt.Errorf("node %s: finish the image on its disk: %w", r.t.Node.Label(), err)
 		if _, refused := errors.AsType[*driver.FailedError](err); refused { // the image is whole, and would boot as it is
-			err = r.wipe(ctx, err)
+			out, err = r.wipe(ctx, err)
 		}
 		return written, out, err
 	}
