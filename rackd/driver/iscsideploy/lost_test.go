@@ -20,8 +20,8 @@ type sized struct{ source }
 
 func (sized) size() int64 { return 100e6 }
 
-// A session that brought the image further than it found it takes none of the step's tries. One that did not takes one, so that there are not
-// tries without an end.
+// A session that brought the image further than it found it takes none of the step's tries. One that did not takes one. So the tries have
+// an end.
 func TestASessionThatGotFurtherTakesNoTry(t *testing.T) {
 	r := drivertest.NewRig()
 	one := &run{w: NewWriter(Settings{}), t: r.Task(networkboot.IPXE())}
@@ -62,8 +62,8 @@ func (a *stops) Call(_ context.Context, _ driver.Fence, _, name string, _ any) (
 	return c, err
 }
 
-// A disk that holds half an image is wiped once the agent has ended what it is busy with, by this rackd or by another. The step fails with
-// what went wrong before.
+// A disk that holds half an image is wiped once the agent has ended what it is busy with, by this rackd or by another. The step fails
+// with what went wrong before.
 func TestABusyAgentWipesTheDiskLater(t *testing.T) {
 	r := drivertest.NewRig()
 	a := &stops{refuses: []error{driver.ErrBusy, driver.ErrBusy}}
