@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +229,33 @@ func TestAnAbortEndsWhatAContainerHasStarted(t *testing.T) {
 		t.Fatalf("what the container has started still listens: %v", err)
 	}
 	again.Close()
+}
+
+// What comes into the root in memory is counted: the image, and no more once nothing comes.
+func TestWhatComesIsCounted(t *testing.T) {
+	r := newRig(t, "echo it runs\nsleep 600\n", "")
+	bound, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(bound)
+	seen := errors.New("seen")
+	j := r.job(password)
+	var told []int64
+	j.Came = func(bytes int64) {
+		told = append(told, bytes)
+		if n := len(told); n > 1 && strings.Contains(r.log.String(), "it runs") && told[n-1] == told[n-2] {
+			cancel(seen)
+		}
+	}
+	if err := r.Run(ctx, j); !errors.Is(err, seen) {
+		t.Fatalf("%v, told %v\n%s", err, told, r.log)
+	}
+	st, err := os.Stat("/bin/busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := told[len(told)-1]; last < st.Size() || last > 1<<30 || !slices.IsSorted(told) {
+		t.Errorf("told %v of an image of more than %d bytes", told, st.Size())
+	}
 }
 
 // An image that cannot install itself, and one that fails, are told by the status and by the last words.

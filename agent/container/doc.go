@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,8 @@ type Job struct {
 	Files map[string][]byte
 	// Command is what the container runs.
 	Command []string
+	// Came is told every counting how many bytes have come into the root in memory; nil: no one asks. What is pulled comes there.
+	Came func(bytes int64)
 }
 
 // Account is a registry's user and password.
@@ -167,7 +170,17 @@ func (e *Engine) Run(ctx context.Context, j Job) error {
 	cmd.ExtraFiles = []*os.File{account, answer}
 	cmd.WaitDelay = closing
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
-	ended := cmd.Run()
+	ended := cmd.Start()
+	if ended == nil {
+		counted := make(chan struct{})
+		var counter sync.WaitGroup
+		if j.Came != nil {
+			counter.Go(func() { count(cmd.Process.Pid, counted, j.Came) })
+		}
+		ended = cmd.Wait()
+		close(counted)
+		counter.Wait()
+	}
 	said.end()
 	last := told{Stage: Run} // what has ended without a word may have run
 	if cmd.Process == nil {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -176,20 +177,28 @@ func (c Container) job() (j container.Job, err error) {
 // watch is how often the progress of a container is looked at.
 const watch = time.Second
 
-// runWatched runs a container, and reports meanwhile how much the kernel has written to its disk.
+// runWatched runs a container, and reports meanwhile how many bytes podman has got, and then also how many the kernel has written to the
+// disk. A rackd takes a progress that stands for a command which hangs, and a pull may take longer than it waits for one.
 func (d *Deployer) runWatched(ctx context.Context, j container.Job, target agentapi.Disk, report func(agentapi.Progress)) error {
 	began, before := time.Now(), writtenTo(target.Name)
 	ended, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
+	var came atomic.Int64
+	j.Came = came.Store
 	watching.Go(func() {
 		tick := time.NewTicker(watch)
 		defer tick.Stop()
+		var pulled int64
 		for {
 			select {
 			case <-ended.Done():
 				return
 			case <-tick.C:
-				report(progress(writtenTo(target.Name)-before, 0, time.Since(began)))
+				written := writtenTo(target.Name) - before
+				if written == 0 { // from then on the container runs, and what it has in memory is no sign that it goes on
+					pulled = came.Load()
+				}
+				report(progress(pulled+written, 0, time.Since(began)))
 			}
 		}
 	})
