@@ -23,6 +23,7 @@ import (
 	"github.com/ironyard/ironyard/agent/iscsitarget"
 	"github.com/ironyard/ironyard/agent/kmod"
 	"github.com/ironyard/ironyard/agent/logship"
+	"github.com/ironyard/ironyard/agent/mapping"
 	"github.com/ironyard/ironyard/agent/rackclient"
 	"github.com/ironyard/ironyard/agent/session"
 	"github.com/ironyard/ironyard/protocol/agentapi"
@@ -94,6 +95,7 @@ func serve(ctx context.Context, crew *crew, p parts) (End, error) {
 			p.log.Error("a disk stays in use until the machine starts again", "error", err)
 		}
 		deps.Deployer.FileSystems = func() { kmod.Load(p.log, kmod.FileSystems) }
+		deps.Deployer.Mappings = mapping.Kernel{}
 		if container.There(container.Folder) {
 			deps.Deployer.Containers, deps.Deployer.ContainerModules = &container.Engine{Root: container.Folder, Log: p.log}, func() { kmod.Load(p.log, kmod.Containers) }
 		}

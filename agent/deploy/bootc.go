@@ -32,6 +32,24 @@ type Containers interface {
 	Run(ctx context.Context, j container.Job) error
 }
 
+// Mappings removes the mappings of the kernel that stand on a disk alone (agent/mapping).
+type Mappings interface {
+	Clear(disk string) (removed []string, err error)
+}
+
+// clear removes mappings that a container has left on a disk: bootc opens an encrypted root file system by one, and closes it at its good
+// end alone. Until then the disk counts as in use.
+func (d *Deployer) clear(target agentapi.Disk) error {
+	if d.Mappings == nil {
+		return nil
+	}
+	removed, err := d.Mappings.Clear(target.Name)
+	if len(removed) > 0 {
+		d.Log.Info("mappings removed that were left on the disk", "disk", target.Name, "mappings", removed)
+	}
+	return err
+}
+
 // Container is an image of a registry that installs itself by bootc.
 type Container struct {
 	// Source is oci://HOST[:PORT]/NAME, with a tag or a digest.
@@ -115,8 +133,9 @@ func (d *Deployer) InstallContainer(ctx context.Context, rules hints.Rules, c Co
 		return "", err
 	}
 	defer held.Close()
+	cleared := d.clear(target)                    // of a container that an agent before has not ended
 	if err := d.unused(ctx, target); err != nil { // from here on the container opens it by its name
-		return "", err
+		return "", errors.Join(err, cleared)
 	}
 	d.root, d.partitions, d.exported = agentapi.Disk{}, nil, exported{} // what a rackd has written is no longer what it was
 	job.Command = append(job.Command, fmt.Sprintf("--root-size=%dM", (target.Size-besideRoot)/mib), target.Name)
@@ -243,8 +262,12 @@ func (d *Deployer) reopened(ctx context.Context, target agentapi.Disk) (*disk.Di
 			}
 			return out, nil
 		}
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EBUSY) {
 			return nil, err
+		}
+		cleared := d.clear(target) // refused while the kernel has not unmounted what is on it
+		if time.Now().After(deadline) {
+			return nil, errors.Join(err, cleared)
 		}
 		select {
 		case <-ctx.Done():

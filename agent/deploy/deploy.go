@@ -60,6 +60,8 @@ type Deployer struct {
 	// them, before each; nil: it needs nothing.
 	Containers       Containers
 	ContainerModules func()
+	// Mappings removes what the device mapper has on a disk; nil: there is none.
+	Mappings Mappings
 
 	// root is the disk of the last successful Prepare of this process, and partitions what a partition image was written to there.
 	root       agentapi.Disk
