@@ -182,14 +182,17 @@ func TestConsole(t *testing.T) {
 			}
 			line, r := open(t, c, uint16(wire.Port()), fields)
 			var mu sync.Mutex
-			count := 0
+			counts := map[byte]int{}
 			// ipmi_sim does not hold back a datagram that it has had before: one that is repeated late is typed twice. So what
 			// goes up is repeated at once, and what comes down late.
 			lossy := func(repeated time.Duration) func([]byte) []ipmitest.Packet {
 				return func(b []byte) []ipmitest.Packet {
 					mu.Lock()
 					defer mu.Unlock()
-					switch count++; count % 5 {
+					// Each kind of payload has a count of its own (IPMI 2.0, 13.6). Else what keeps the console alive, at even times, would
+					// have each repetition of the same packet lost.
+					kind := b[5] & 0x3f
+					switch counts[kind]++; counts[kind] % 5 {
 					case 2:
 						return nil
 					case 4:
