@@ -18,6 +18,7 @@ func TestACDIsTakenBack(t *testing.T) {
 	l := &lazyDrives{tree: newTree()}
 	k := mediaTask(t, l)
 	k.Node.InstanceInfo = map[string]any{"boot_iso": "http://192.0.2.1/live.iso"}
+	k.Node.Interfaces = map[string]string{"deploy": "ramdisk"} // which boots it
 	boot := func() string {
 		l.tree.mu.Lock()
 		defer l.tree.mu.Unlock()
