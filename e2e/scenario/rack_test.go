@@ -154,7 +154,7 @@ func prepare(ctx context.Context, dir string) (rack.Options, error) {
 			// whose BMCs have no drive of a CD
 			machine.Config{Name: "stick-0", Firmware: machine.UEFI, DiskMiB: 1024, USBStick: true, NoCD: true},
 			machine.Config{Name: "stick-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, NoCD: true},
-			// whose BMCs have a drive of a floppy beside that which the machine boots from
+			// whose BMCs have a floppy drive, too
 			machine.Config{Name: "floppy-0", Firmware: machine.UEFI, DiskMiB: 1024, USBFloppy: true},
 			machine.Config{Name: "floppy-1", Firmware: machine.BIOS, DiskMiB: 1024, USBStick: true, USBFloppy: true, NoCD: true})
 		programs := filepath.Join(cache, "arm64")

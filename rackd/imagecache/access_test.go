@@ -73,7 +73,7 @@ func TestCredentials(t *testing.T) {
 					}
 				}
 			}
-			// The user whom the server takes is asked no more.
+			// With the right credentials the cache has the image, and does not ask the server again.
 			*came = nil
 			mustEnsure(t, c, Source{URL: at + "/image", HashValue: sumOf(body), Authorization: header.right})
 			if len(*came) != 0 {
