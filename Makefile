@@ -82,9 +82,11 @@ unraced:
 # These run nothing here that could race: the first runs go list, the others wait for IRONYARD_E2E or IRONYARD_TEMPEST.
 UNRACED := ops/lint|e2e/(bench|model|scenario|clients|clients/pythonagent|clients/tempest)
 
-# The race detector is C. Three packages at once: many of them wait half of the time.
+# The race detector is C. Three packages at once: many of them wait half of the time. It does not watch inside SQLite, which is C
+# translated to Go and starts nothing at once: the store's users take a quarter of the time so (decision 149).
+UNWATCHED := -gcflags=modernc.org/...=-race=false
 race:
-	CGO_ENABLED=1 $(GO) test -vet=off -race -p 3 $$($(GO) list ./... | grep -vE '/ironyard/($(UNRACED))$$')
+	CGO_ENABLED=1 $(GO) test -vet=off -race $(UNWATCHED) -p 3 $$($(GO) list ./... | grep -vE '/ironyard/($(UNRACED))$$')
 
 grammar:
 	cd central/store/crdbgrammar && $(GO) test ./...
