@@ -109,16 +109,7 @@ func shownPartitions(t *testing.T, img []byte, diskMiB int64, uefi bool, parts a
 // looped makes a device file of that name for a range of a file.
 func looped(t *testing.T, name, path string, start, size int64) (device string) {
 	t.Helper()
-	out, err := exec.Command("losetup", "--find", "--show", "--offset", fmt.Sprint(start), "--sizelimit", fmt.Sprint(size), path).Output()
-	if err != nil {
-		t.Skipf("not run: no loop device: %v", err)
-	}
-	device = strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	device = loopDevice(t, path, "--offset", fmt.Sprint(start), "--sizelimit", fmt.Sprint(size))
 	var is unix.Stat_t
 	if err := unix.Stat(device, &is); err != nil {
 		t.Fatal(err)

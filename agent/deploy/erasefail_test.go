@@ -5,9 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -53,16 +51,7 @@ func TestAnErasureOfADiskThatFailsAtItsEnd(t *testing.T) {
 	if err := errors.Join(os.WriteFile(back, bytes.Repeat([]byte{1}, 4096), 0o600), os.Truncate(back, 12<<20)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", back).Output()
-	if err != nil {
-		t.Skipf("not run: no loop device: %v", err)
-	}
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	device := loopDevice(t, back)
 	d := &Deployer{Machine: both{{Name: device, Size: 12 << 20}}, Log: slog.New(slog.DiscardHandler)}
 	if err := d.Erase(t.Context(), hints.Rules{}, ignore); !errors.Is(err, unix.EIO) && !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a disk that has failed counts as erased: %v", err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,12 +40,7 @@ func TestAMappingThatAContainerLeavesDoesNotKeepTheDiskBootable(t *testing.T) {
 	if err := os.Truncate(file, large); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", "--partscan", file).CombinedOutput()
-	if err != nil {
-		t.Skipf("not run: no loop device: %v: %s", err, out)
-	}
-	disk := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "-d", disk).Run() })
+	disk := loopDevice(t, file, "--partscan")
 	left := &opened{}
 	t.Cleanup(func() { _, _ = left.Clear(disk) })
 	run := installs(func(disk string) error {
@@ -66,7 +60,7 @@ func TestAMappingThatAContainerLeavesDoesNotKeepTheDiskBootable(t *testing.T) {
 	d, _, _ := fixture(t, nil)
 	d.Machine = both{{Name: disk, Size: large, Serial: "ROOT"}}
 	d.Containers, d.Mappings = run, left
-	_, err = d.InstallContainer(t.Context(), root(), Container{Source: "oci://r.example/os:1", TPM2LUKS: true}, func(agentapi.Progress) {})
+	_, err := d.InstallContainer(t.Context(), root(), Container{Source: "oci://r.example/os:1", TPM2LUKS: true}, func(agentapi.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), "No space left on device") || strings.Contains(err.Error(), "nor can it be wiped") {
 		t.Errorf("the installation ends with %v", err)
 	}
