@@ -184,7 +184,7 @@ func (m *Machine) SetBootOverride(device string, once bool) error {
 				return err
 			}
 		}
-		m.state.Override, m.state.Once = device, once && device != ""
+		m.state.Override, m.state.Once, m.state.Withdrawn = device, once && device != "", device == ""
 		return m.saveState()
 	})
 }

@@ -15,6 +15,10 @@ type state struct {
 	Override string `json:"override,omitempty"`
 	// Once makes the next start of the firmware use the override up.
 	Once bool `json:"once,omitempty"`
+	// Next is the BootNext that the override made last. A machine that was switched off at once has not used it up.
+	Next *uint16 `json:"next,omitempty"`
+	// Withdrawn is that the override was taken back since.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 	// PID is the last QEMU process: for a machine that no longer answers.
 	PID int `json:"pid,omitempty"`
 	// Console is where the serial log was when the firmware started last.

@@ -96,10 +96,10 @@ func (m *Machine) SetBootNext(o uefivars.LoadOption) error {
 		if err := m.editBoot(func(s *uefivars.Store) error { return bootNext(s, o) }); err != nil {
 			return err
 		}
-		if !m.state.Once {
-			return nil
+		m.state.Next = nil
+		if m.state.Once {
+			m.state.Override, m.state.Once = "", false
 		}
-		m.state.Override, m.state.Once = "", false
 		return m.saveState()
 	})
 }
@@ -211,16 +211,28 @@ func (m *Machine) glance() (s *uefivars.Store, err error) {
 }
 
 // override makes a boot override the next boot. One for good leaves a next boot in
-// place that was asked for by itself.
+// place that was asked for by itself. That of an earlier override, which a machine had
+// that was switched off before its firmware came to it, is taken back.
 func (m *Machine) override(ctx context.Context) error {
-	if m.state.Override == "" {
+	if m.state.Override == "" && !m.state.Withdrawn {
 		return nil
 	}
 	return m.edit(ctx, func(s *uefivars.Store) error {
-		if _, set, err := s.BootNext(); err != nil || set && !m.state.Once {
+		next, set, err := s.BootNext()
+		left := set && m.state.Next != nil && *m.state.Next == next
+		switch {
+		case err != nil || set && !left && !m.state.Once:
 			return err
+		case m.state.Override != "":
+			if err = bootNext(s, m.device(m.state.Override)); err == nil {
+				next, _, err = s.BootNext()
+				m.state.Next = &next
+			}
+			return err
+		case left:
+			return s.ClearBootNext()
 		}
-		return bootNext(s, m.device(m.state.Override))
+		return nil
 	})
 }
 

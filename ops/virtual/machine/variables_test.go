@@ -104,6 +104,21 @@ func TestOverrideByVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	act(diskDescription + " ")
+	// The machine was switched off before its firmware came to that one, for good or not.
+	for _, once := range []bool{true, false} {
+		if err := m.SetBootOverride(Network, once); err != nil {
+			t.Fatal(err)
+		}
+		act(networkDescription + " ")
+		if err := m.SetBootOverride(Disk, false); err != nil {
+			t.Fatal(err)
+		}
+		act(diskDescription + " ")
+	}
+	if err := m.SetBootOverride("", false); err != nil {
+		t.Fatal(err)
+	}
+	act("")
 }
 
 // Firmware that was stopped while it compacted its variables has to run before they
