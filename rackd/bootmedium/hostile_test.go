@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,16 @@ func (c *console) Write(p []byte) (int, error) {
 	}
 	return c.text.Write(p)
 }
-func (c *console) String() string { c.mu.Lock(); defer c.mu.Unlock(); return c.text.String() }
+
+// String is the text without what moves the cursor: a slow machine's SeaBIOS does so within words.
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cursor.ReplaceAllString(c.text.String(), "")
+}
+
+// cursor are a terminal's control sequences (ECMA-48).
+var cursor = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 // machineWithin bounds how long a machine takes to say what it is to say, beside others on few processors.
 const machineWithin = 5 * time.Minute
