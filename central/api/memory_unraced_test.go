@@ -8,9 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ironyard/ironyard/protocol/provision"
 )
@@ -81,5 +84,61 @@ func TestTenLargeBodiesOfStrangers(t *testing.T) {
 	t.Logf("%d MiB before, %d MiB at most", before>>20, most>>20)
 	if most > before+allowed {
 		t.Errorf("ten bodies of 16 MiB take %d MiB, of which %d are allowed", (most-before)>>20, allowed>>20)
+	}
+}
+
+// inspectionOf is a body of continue_inspection of size bytes whose values are as many as fit.
+func inspectionOf(size int) io.Reader {
+	const head, tail, values = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01"}]},"extra":[[]`, `]}`, `,[],[],[]`
+	n := (size - len(head) - len(tail)) / len(values)
+	rest := size - len(head) - len(tail) - n*len(values)
+	return io.MultiReader(strings.NewReader(head), &repeated{text: values, left: n * len(values)}, strings.NewReader(strings.Repeat(" ", rest)+tail))
+}
+
+// repeated is a text again and again, without the memory for it.
+type repeated struct {
+	text string
+	left int
+	at   int
+}
+
+func (r *repeated) Read(b []byte) (n int, err error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	for n < len(b) && r.left > 0 {
+		c := copy(b[n:], r.text[r.at:min(len(r.text), r.at+r.left)])
+		n, r.left, r.at = n+c, r.left-c, (r.at+c)%len(r.text)
+	}
+	return n, nil
+}
+
+// heapInUse is what the process's heap takes at this moment, garbage included.
+func heapInUse() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
+}
+
+// watchHeap returns what the heap takes now, and a function that ends the watch and returns what it took at most.
+func watchHeap() (before uint64, peak func() uint64) {
+	runtime.GC()
+	before = heapInUse()
+	most, stop, watched := before, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			most = max(most, heapInUse())
+			select {
+			case <-stop:
+				return
+			case <-time.After(200 * time.Microsecond): // more often it would be a load of its own
+			}
+		}
+	}()
+	return before, func() uint64 {
+		close(stop)
+		<-watched
+		return most
 	}
 }

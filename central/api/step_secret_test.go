@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,9 @@ func (b *bench) cells() map[string][]string {
 		}
 		names = append(names, name)
 	}
-	tables.Close()
+	if err := errors.Join(tables.Err(), tables.Close()); err != nil {
+		b.t.Fatal(err)
+	}
 	out := map[string][]string{}
 	for _, name := range names {
 		rows, err := b.db.QueryContext(b.t.Context(), `SELECT * FROM "`+name+`"`)
@@ -50,7 +53,9 @@ func (b *bench) cells() map[string][]string {
 				out[name] = append(out[name], fmt.Sprint(v))
 			}
 		}
-		rows.Close()
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	return out
 }

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,39 +42,6 @@ func dialFrom(t *testing.T, from, to string) net.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// inspectionOf is a body of continue_inspection of size bytes whose values are as many as fit.
-func inspectionOf(size int) io.Reader {
-	const head, tail, values = `{"inventory":{"interfaces":[{"mac_address":"52:54:00:00:00:01"}]},"extra":[[]`, `]}`, `,[],[],[]`
-	n := (size - len(head) - len(tail)) / len(values)
-	rest := size - len(head) - len(tail) - n*len(values)
-	return io.MultiReader(strings.NewReader(head), &repeated{text: values, left: n * len(values)}, strings.NewReader(strings.Repeat(" ", rest)+tail))
-}
-
-// repeated is a text again and again, without the memory for it.
-type repeated struct {
-	text string
-	left int
-	at   int
-}
-
-func (r *repeated) Read(b []byte) (n int, err error) {
-	if r.left == 0 {
-		return 0, io.EOF
-	}
-	for n < len(b) && r.left > 0 {
-		c := copy(b[n:], r.text[r.at:min(len(r.text), r.at+r.left)])
-		n, r.left, r.at = n+c, r.left-c, (r.at+c)%len(r.text)
-	}
-	return n, nil
-}
-
-// heapInUse is what the process's heap takes at this moment, garbage included.
-func heapInUse() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64() + sample[1].Value.Uint64()
 }
 
 // What strangers may hold at once is theirs: bodies that trickle in, and passwords that are wrong, keep neither a user
@@ -255,28 +220,5 @@ func TestQuestionsOfStrangersTakeSlots(t *testing.T) {
 		if h.most.Load() > strangers.DefaultSlotsPerAddress || h.asked.Load() == 0 {
 			t.Errorf("%s: %d of one address were with the rack at once, %d in all", path, h.most.Load(), h.asked.Load())
 		}
-	}
-}
-
-// watchHeap returns what the heap takes now, and a function that ends the watch and returns what it took at most.
-func watchHeap() (before uint64, peak func() uint64) {
-	runtime.GC()
-	before = heapInUse()
-	most, stop, watched := before, make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		for {
-			most = max(most, heapInUse())
-			select {
-			case <-stop:
-				return
-			case <-time.After(200 * time.Microsecond): // more often it would be a load of its own
-			}
-		}
-	}()
-	return before, func() uint64 {
-		close(stop)
-		<-watched
-		return most
 	}
 }

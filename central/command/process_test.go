@@ -89,7 +89,7 @@ func startProgram(t *testing.T, bus string) *program {
 		}
 	}
 	if p.endpoint == "" {
-		t.Fatalf("central ended: %v\n%s", p.cmd.Wait(), strings.Join(said, "\n"))
+		t.Fatalf("central ended: %v, %v\n%s", lines.Err(), p.cmd.Wait(), strings.Join(said, "\n"))
 	}
 	go func() { // until its end, or it would wait for its reader
 		for lines.Scan() {

@@ -1,29 +1,12 @@
 package ingest_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/ironyard/ironyard/central/store"
-	"github.com/ironyard/ironyard/protocol/work"
 )
-
-// large is an event of w with a member that takes up most of what the bus takes: n times what each returns.
-func large(t *testing.T, w *store.Work, kind work.EventKind, seq uint64, member, open, end string, n int, each func(i int) string) []byte {
-	t.Helper()
-	body, err := json.Marshal(about(w, kind, seq))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := make([]string, n)
-	for i := range parts {
-		parts[i] = each(i)
-	}
-	return fmt.Appendf(body[:len(body)-1], `,%q:%s%s%s}`, member, open, strings.Join(parts, ","), end)
-}
 
 // A stolen rackd makes up earlier works of the flow that a node's open work goes on with. What that costs the database does not grow with
 // the number of events in a batch.

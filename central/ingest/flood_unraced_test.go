@@ -117,3 +117,17 @@ func TestEventsThatAreMadeUpLeaveRoom(t *testing.T) {
 		t.Errorf("%v are counted as dropped, want %d", got, more)
 	}
 }
+
+// large is an event of w with a member that takes up most of what the bus takes: n times what each returns.
+func large(t *testing.T, w *store.Work, kind work.EventKind, seq uint64, member, open, end string, n int, each func(i int) string) []byte {
+	t.Helper()
+	body, err := json.Marshal(about(w, kind, seq))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = each(i)
+	}
+	return fmt.Appendf(body[:len(body)-1], `,%q:%s%s%s}`, member, open, strings.Join(parts, ","), end)
+}

@@ -143,6 +143,9 @@ func writeAndDie(t *testing.T, path string, accounts []*account, seed uint64, d 
 		}
 		acknowledged[i] = n
 	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
 	cmd.Wait()
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		t.Fatalf("the process ended by itself: %v\n%s", cmd.ProcessState, &log)

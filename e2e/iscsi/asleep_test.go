@@ -136,7 +136,7 @@ func TestWriterThatSleeps(t *testing.T) {
 	}
 	t.Logf("the initiator that slept: %s", ended)
 	if ended == "" {
-		t.Error("the initiator that slept was not kept from the disk")
+		t.Errorf("the initiator that slept was not kept from the disk (%v)", lines.Err())
 	}
 	if err := d.Flush(m.ctx); err != nil {
 		t.Fatal(err)

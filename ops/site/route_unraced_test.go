@@ -228,5 +228,8 @@ func dialRoute(m *membership.Member, file, host, cluster, password string) (stri
 			break
 		}
 	}
-	return said.String(), nil
+	if said.Len() == 0 {
+		return "", lines.Err()
+	}
+	return said.String(), nil // it may reset the connection afterwards
 }

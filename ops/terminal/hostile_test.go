@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -181,8 +183,11 @@ func TestOwnersOfSockets(t *testing.T) {
 		"nonsense":         {list("x", line("zz:1234", local+":170C", "01", "0"), line("7F:1", "", "", "")), 0, false},
 		"nothing":          {list(), 0, false},
 	} {
-		if uid, found := ownerIn(c.list, from, to); uid != c.uid || found != c.found {
-			t.Errorf("%s: %d, %v", name, uid, found)
+		if uid, found, err := ownerIn(c.list, from, to); err != nil || uid != c.uid || found != c.found {
+			t.Errorf("%s: %d, %v, %v", name, uid, found, err)
 		}
+	}
+	if _, found, err := ownerIn(iotest.ErrReader(io.ErrUnexpectedEOF), from, to); found || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a list that cannot be read: %v, %v", found, err)
 	}
 }

@@ -39,8 +39,11 @@ func mayView(viewer net.Conn) error {
 		if err != nil {
 			continue // a host without IPv6
 		}
-		uid, found := ownerIn(list, there, here)
+		uid, found, err := ownerIn(list, there, here)
 		list.Close()
+		if err != nil {
+			return fmt.Errorf("finding the user of %s in %s: %w", there, path, err)
+		}
 		if found && (uid == os.Getuid() || uid == 0) {
 			return nil
 		}
@@ -55,7 +58,7 @@ func mayView(viewer net.Conn) error {
 const established = "01"
 
 // ownerIn finds the user of the socket from one address to another in a list of Linux (proc_pid_net(5)).
-func ownerIn(list io.Reader, from, to netip.AddrPort) (uid int, found bool) {
+func ownerIn(list io.Reader, from, to netip.AddrPort) (uid int, found bool, err error) {
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
@@ -63,10 +66,10 @@ func ownerIn(list io.Reader, from, to netip.AddrPort) (uid int, found bool) {
 			continue
 		}
 		if uid, err := strconv.Atoi(f[7]); err == nil {
-			return uid, true
+			return uid, true, nil
 		}
 	}
-	return 0, false
+	return 0, false, lines.Err()
 }
 
 // same reports whether a socket's end in such a list is at. Addresses are in words of the machine's byte order there.

@@ -3,23 +3,25 @@ module github.com/ironyard/ironyard/ops/tools
 go 1.26.0
 
 tool (
-	github.com/kisielk/errcheck
-	github.com/timakin/bodyclose
 	golang.org/x/tools/cmd/deadcode
 	honnef.co/go/tools/cmd/staticcheck
+)
+
+require (
+	github.com/kisielk/errcheck v1.30.0
+	github.com/timakin/bodyclose v0.0.0-20260723120731-857993a2939c
+	golang.org/x/tools v0.52.0
 )
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
 	github.com/gostaticanalysis/analysisutil v0.7.1 // indirect
 	github.com/gostaticanalysis/comment v1.4.2 // indirect
-	github.com/kisielk/errcheck v1.30.0 // indirect
-	github.com/timakin/bodyclose v0.0.0-20260723120731-857993a2939c // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a // indirect
-	golang.org/x/tools v0.52.0 // indirect
+	golang.org/x/tools/go/packages/packagestest v0.1.1-deprecated // indirect
 	honnef.co/go/tools v0.7.0 // indirect
 )

@@ -62,7 +62,7 @@ func TestOneProgramsWallClock(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("its wall clock is not off by %v", want)
+		t.Fatalf("its wall clock is not off by %v (%v)", want, lines.Err())
 	}
 	shows(0)
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {

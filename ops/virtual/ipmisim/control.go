@@ -60,6 +60,9 @@ func (p *pipes) serve(ctx context.Context, c Computer) {
 			return
 		}
 	}
+	if in.Err() != nil {
+		p.close() // the program's next run fails, and does not wait for an answer
+	}
 }
 
 // control carries out one run of the program: get, set or check, what, and the value.

@@ -41,6 +41,7 @@ type Event struct {
 type Client struct {
 	conn  net.Conn
 	done  chan struct{}
+	ended error // wraps ErrClosed; to be read once done is closed
 	ready chan struct{}
 
 	mu      sync.Mutex
@@ -71,7 +72,7 @@ func New(ctx context.Context, conn net.Conn, onEvent func(Event)) (*Client, erro
 	select {
 	case <-c.ready:
 	case <-c.done:
-		return nil, fmt.Errorf("waiting for QEMU's greeting: %w", ErrClosed)
+		return nil, fmt.Errorf("waiting for QEMU's greeting: %w", c.ended)
 	case <-ctx.Done():
 		c.Close()
 		return nil, fmt.Errorf("waiting for QEMU's greeting: %w", ctx.Err())
@@ -121,7 +122,7 @@ func (c *Client) Execute(ctx context.Context, command string, arguments, result 
 		}
 		return nil
 	case <-c.done:
-		return fmt.Errorf("QEMU command %s: %w", command, ErrClosed)
+		return fmt.Errorf("QEMU command %s: %w", command, c.ended)
 	case <-ctx.Done():
 		return fmt.Errorf("QEMU command %s: %w", command, ctx.Err())
 	}
@@ -140,12 +141,14 @@ func (c *Client) Close() error {
 func (c *Client) read(onEvent func(Event)) {
 	defer close(c.done)
 	defer c.conn.Close()
+	c.ended = ErrClosed
 	lines := bufio.NewScanner(c.conn)
 	lines.Buffer(nil, maxMessage)
 	greeted := false
 	for lines.Scan() {
 		m, err := parse(lines.Bytes())
 		if err != nil {
+			c.ended = fmt.Errorf("%w: it said what is no message of QMP: %w", ErrClosed, err)
 			return
 		}
 		switch {
@@ -172,6 +175,9 @@ func (c *Client) read(onEvent func(Event)) {
 			}
 			answer <- r
 		}
+	}
+	if err := lines.Err(); err != nil {
+		c.ended = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 }
 
