@@ -1,3 +1,5 @@
+//go:build !race
+
 package deploy
 
 import (
@@ -11,7 +13,7 @@ import (
 	"github.com/ironyard/ironyard/protocol/hints"
 )
 
-// TestSharedDisks holds that what other machines may be using is not erased unless somebody says so, and
+// TestSharedDisks holds that what other machines may be using is not erased unless the operator says so, and
 // that the machine's other disks are.
 func TestSharedDisks(t *testing.T) {
 	t.Parallel()
