@@ -77,6 +77,15 @@ func TestSilentQEMU(t *testing.T) {
 	}
 }
 
+// A connection that was given up tells why.
+func TestWhatIsNoQMP(t *testing.T) {
+	for said, why := range map[string]string{"QEMU\n": "no message of QMP", strings.Repeat("{", maxMessage+1): "token too long"} {
+		if _, err := New(t.Context(), qemu(t, said, nil), nil); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%.5q: %v, want %q", said, err, why)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(greeting))
 	f.Add([]byte(`{"return": {}, "id": 1}`))
